@@ -1,0 +1,51 @@
+"""What the daemon asks of the kernel and of malloc for its own process. Loaded before the guard is forked."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+
+PR_SET_DUMPABLE = 4
+PR_SET_NAME = 15
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
+
+
+def conceal() -> None:
+    """Keep other processes of the user out of our memory and environment; private files by default.
+
+    Not inherited over exec: a server's environment stays readable to the user's processes.
+    """
+    os.umask(0o077)
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def rename(name: str) -> None:
+    """What `ps -o comm` shows, 15 bytes."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def keep_large_blocks() -> None:
+    """Let malloc keep what large messages took instead of mapping and unmapping it each time.
+
+    Measured: a quarter of the CPU time of calls of 1 MB. Nothing happens with a libc without mallopt.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, 64 << 20)
+        mallopt(M_TRIM_THRESHOLD, 256 << 20)
+
+
+def raise_file_limit() -> int:
+    """Raise the limit of open files to the hard one; returns the former one, which children get back."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some systems name a hard limit that they refuse; the soft one then has to do.
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return soft
