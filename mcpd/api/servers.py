@@ -1,0 +1,114 @@
+"""Servers, their live side and what the operator does with them: `servers.*`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from mcpd.api import Params
+from mcpd.api.status import Status
+
+
+class ServerName(Params, frozen=True, kw_only=True):
+    server: str
+
+
+class PolicyPins(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a person pinned for all tools of a server (a25); absent leaves it to the next rule."""
+
+    risk: Literal["low", "medium", "high"] | None = None
+    approval: Literal["never", "unless_auto_approved", "always", "deny"] | None = None
+    timeout: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """Seconds, 0 = no limit."""
+
+
+class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    source: str
+    """The file that defines it."""
+    transport: Literal["stdio", "http", ""]
+    """Empty where the definition cannot be used."""
+    command: str
+    args: tuple[str, ...]
+    url: str
+    enabled: bool
+    start: Literal["lazy", "eager"]
+    status: Status
+    held: str
+    """Which change of the files waits for `reload`; empty when none does (a03)."""
+
+
+class Servers(msgspec.Struct, frozen=True):
+    servers: tuple[ServerInfo, ...]
+
+
+class ServerDetails(ServerInfo, frozen=True, kw_only=True):
+    env: dict[str, str]
+    """Values masked (D12)."""
+    headers: dict[str, str]
+    """Values masked (D12)."""
+    cwd: str
+    path: str
+    default_policy: PolicyPins
+    warnings: tuple[str, ...]
+    """What was wrong with its catalogue or its entry."""
+
+
+class AddServer(Params, frozen=True, kw_only=True):
+    """Values are literal: no variables are filled in (a05)."""
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    cwd: str = ""
+    path: str = ""
+    start: Literal["lazy", "eager"] = "lazy"
+    default_policy: PolicyPins = PolicyPins()
+    enabled: bool = True
+    url: str = ""
+    env: dict[str, str] = {}
+    """Refused: there is no place for secret values yet."""
+    headers: dict[str, str] = {}
+    """Refused like `env`."""
+
+
+class Removed(msgspec.Struct, frozen=True):
+    removed_file: str
+
+
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of the attempt that opened the connection; 0 where a step did not happen."""
+
+    open: float = 0.0
+    catalogue: float = 0.0
+    total: float = 0.0
+
+
+class ServerTest(msgspec.Struct, frozen=True, kw_only=True):
+    server: str
+    ok: bool
+    status: Status
+    revision: str
+    server_info: msgspec.Raw
+    capabilities: msgspec.Raw
+    instructions: str
+    tools: int
+    warnings: tuple[str, ...]
+    timings: Timings
+
+
+class ServerLogs(Params, frozen=True, kw_only=True):
+    server: str
+    lines: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    at: float
+    text: str
+
+
+class Logs(msgspec.Struct, frozen=True):
+    server: str
+    lines: tuple[LogLine, ...]
+    """The last lines of its stderr, oldest first."""

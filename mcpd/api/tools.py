@@ -1,0 +1,72 @@
+"""Tools of all servers, as the operator sees them: `tools.*`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from mcpd.api import Params
+
+
+class ListTools(Params, frozen=True, kw_only=True):
+    server: str = ""
+    agent: str = ""
+    """Only what this agent may use, in its spelling; empty: everything."""
+    cursor: str = ""
+
+
+class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
+    server: str
+    tool: str
+    """The server's own name."""
+    name: str
+    """The name that agents see (D2)."""
+    title: str
+    description: str
+    risk: Literal["low", "medium", "high"]
+    approval: Literal["never", "unless_auto_approved", "always", "deny"]
+    annotations: dict[str, bool]
+
+
+class Tools(msgspec.Struct, frozen=True, kw_only=True):
+    tools: tuple[ToolInfo, ...]
+    next_cursor: str = ""
+    left_out: tuple[str, ...] = ()
+    """What is missing from the list, each with the reason (b24)."""
+
+
+class NamedTool(Params, frozen=True, kw_only=True):
+    """Either `server` and `tool`, or `name` as agents see it."""
+
+    server: str = ""
+    tool: str = ""
+    name: str = ""
+
+
+class ToolDetails(msgspec.Struct, frozen=True, kw_only=True):
+    server: str
+    tool: str
+    name: str
+    definition: msgspec.Raw
+    """As the server sent it."""
+    risk: Literal["low", "medium", "high"]
+    approval: Literal["never", "unless_auto_approved", "always", "deny"]
+    timeout: float
+    because: tuple[str, ...]
+    """The chain of rules, the deciding one first for each field."""
+
+
+class CallTool(NamedTool, frozen=True, kw_only=True):
+    arguments: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+    """A JSON object; it reaches the server as the same text (b29)."""
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """Seconds; it can only shorten what policy allows."""
+
+
+class Called(msgspec.Struct, frozen=True, kw_only=True):
+    server: str
+    tool: str
+    result: msgspec.Raw
+    """The CallToolResult; `isError` in it is the tool's own word."""
+    duration: float

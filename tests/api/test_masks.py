@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from mcpd.api.masks import mask_env, mask_headers
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("Authorization", "Bearer abc.def", "Bearer [SECRET]"),
+        ("authorization", "Basic dXNlcjpwdw==", "Basic [SECRET]"),
+        ("AUTHORIZATION", "Digest username=x, response=y", "Digest [SECRET]"),
+        ("Authorization", "justatoken", "[SECRET]"),
+        ("Authorization", "", "[SECRET]"),
+        ("Authorization", " Bearer abc", "[SECRET]"),
+        ("Authorization", '"quoted thing" rest', "[SECRET]"),
+        ("Authorization", "x" * 33 + " rest", "[SECRET]"),
+        ("X-Api-Key", "Bearer abc", "[SECRET]"),
+        ("Accept-Language", "en", "[SECRET]"),
+    ],
+)
+def test_header_values_are_masked_always_d12(name: str, value: str, shown: str) -> None:
+    assert mask_headers({name: value}) == {name: shown}
+
+
+def test_env_values_are_masked_typed_or_empty_d12() -> None:
+    assert mask_env({"TOKEN": "abc", "LANG": "C", "STORED": ""}) == dict.fromkeys(
+        ("TOKEN", "LANG", "STORED"), "[SECRET]"
+    )
