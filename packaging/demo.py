@@ -94,6 +94,12 @@ def running_daemon(home: Path, environ: dict[str, str]) -> Iterator[subprocess.P
                 daemon.wait()
 
 
+def serves(daemon: subprocess.Popen[bytes], control: Path) -> bool:
+    if daemon.poll() is not None:
+        raise Broken(f"cannot start mcpd: it ended with exit code {daemon.returncode}")
+    return control.exists()
+
+
 @contextmanager
 def attached(name: str, environ: dict[str, str], *how: str) -> Iterator[None]:
     """One agent in a process of its own, attached until the block ends; its lines are passed on."""
@@ -140,7 +146,7 @@ def demonstrate(home: Path) -> int:
     )
 
     with running_daemon(home, environ) as daemon:
-        wait_for("the start of mcpd", (runtime / "control.sock").exists, 20)
+        wait_for("the start of mcpd", lambda: serves(daemon, runtime / "control.sock"), 20)
         print(f"mcpd runs (pid {daemon.pid}) with its sockets in {runtime}")
         with ExitStack() as agents:
             bridge = [*PYTHON, "mcpctl", "bridge"]
