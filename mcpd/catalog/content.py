@@ -1,0 +1,283 @@
+"""Results of tool calls: bounded, dressed for an era, and those that mcpd itself gives.
+
+A result passes as the JSON text the server sent. Only its top level is read, unless the
+text is larger than the cap: then what is too much is left out, and that is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mcpd.catalog.members import join_members, split_members
+from mcpd.errors import Failure
+
+#: Bytes of structuredContent that pass whole (a18).
+STRUCTURED: Final = 1024 * 1024
+#: Bytes, decoded, of an image, a sound or an embedded blob that pass (a18).
+BINARY: Final = 4 * 1024 * 1024
+#: Blocks that pass; more of them cost every reader time even when they are empty.
+BLOCKS: Final = 10_000
+
+_OWN_META: Final = "dev.mcpd/"
+_MIME = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}")
+_UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
+
+
+class Bounded(msgspec.Struct, frozen=True):
+    """A result as the agent gets it."""
+
+    text: bytes
+    """One line of JSON in valid UTF-8, an object with an array `content`."""
+    is_error: bool = False
+    cut: bool = False
+    """Whether anything was left out."""
+
+
+class _Result(msgspec.Struct, rename="camel"):
+    content: msgspec.Raw | UnsetType = UNSET
+    structured_content: msgspec.Raw | UnsetType = UNSET
+    is_error: msgspec.Raw | UnsetType = UNSET
+    result_type: msgspec.Raw | UnsetType = UNSET
+    meta: msgspec.Raw | UnsetType = msgspec.field(name="_meta", default=UNSET)
+
+
+class _Resource(msgspec.Struct, rename="camel"):
+    text: str | UnsetType = UNSET
+    blob: str | UnsetType = UNSET
+    mime_type: str | None = None
+
+
+class _Block(msgspec.Struct, rename="camel"):
+    type: str
+    text: str | UnsetType = UNSET
+    data: str | UnsetType = UNSET
+    mime_type: str | None = None
+    resource: _Resource | UnsetType = UNSET
+
+
+_RESULT: Final = msgspec.json.Decoder(_Result)
+_BLOCK: Final = msgspec.json.Decoder(_Block)
+_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_TYPE: Final = msgspec.json.Decoder(str)
+
+
+def bound(result: bytes, cap: int) -> Bounded:
+    """A tools/call result within the limits of a18; `cap` is in bytes of text, 0 for no limit.
+
+    What needs no change passes byte for byte. A missing `content` becomes an empty list, a
+    string one block of text. Raises Failure("bad_answer") for what is no result at all.
+    """
+    text = one_line(result)
+    try:
+        top = _RESULT.decode(text)
+        if not _is_sound(top):
+            text = _mend(text)
+            top = _RESULT.decode(text)
+        is_error = top.is_error is not UNSET and bytes(top.is_error) == b"true"
+        if not cap or len(text) <= min(cap, STRUCTURED):
+            return Bounded(text, is_error)
+        return _cut(text, top, is_error, cap)
+    except _UNREADABLE as error:
+        raise Failure("bad_answer", f"cannot read the server's result: {error}") from None
+
+
+def one_line(text: bytes) -> bytes:
+    """JSON text fit for a line of its own: no line breaks between tokens, valid UTF-8.
+
+    msgspec.Raw checks neither; what is no UTF-8 becomes U+FFFD.
+    """
+    text = text.replace(b"\n", b" ").replace(b"\r", b" ")
+    if text.isascii():
+        return text
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return text.decode("utf-8", "replace").encode()
+    return text
+
+
+def _is_sound(top: _Result) -> bool:
+    return (
+        top.content is not UNSET
+        and bytes(memoryview(top.content)[:1]) == b"["
+        and (top.is_error is UNSET or bytes(top.is_error) in (b"true", b"false"))
+        and (top.result_type is UNSET or bytes(top.result_type) == b'"complete"')
+        and (top.meta is UNSET or not _own_keys(bytes(top.meta)))
+    )
+
+
+def _own_keys(meta: bytes) -> list[str]:
+    """The keys of `_meta` that only mcpd itself may set: a server must not speak for it."""
+    return [key for key in split_members(meta) if key.startswith(_OWN_META)] if meta[:1] == b"{" else []
+
+
+def _mend(text: bytes) -> bytes:
+    """The same result in the form the specification gives it; null counts as absent."""
+    members = split_members(text)
+    for key in ("content", "isError", "resultType"):
+        if members.get(key) == b"null":
+            del members[key]
+    kind = members.get("resultType", b'"complete"')
+    if kind[:1] != b'"' or _TYPE.decode(kind) != "complete":
+        # input_required and task need capabilities that were not declared (protocol reference, 5.13).
+        raise Failure("bad_answer", "cannot use the server's result: it is not complete")
+    content = members.setdefault("content", b"[]")
+    if content[:1] == b'"':
+        members["content"] = b'[{"type":"text","text":' + content + b"}]"
+    elif content[:1] != b"[":
+        raise Failure("bad_answer", "cannot use the server's result: its content is no list")
+    if members.get("isError", b"false") not in (b"true", b"false"):
+        # Said in a way that nobody specified; a success would be said by leaving it out.
+        members["isError"] = b"true"
+    if own := _own_keys(members.get("_meta", b"")):
+        kept = {key: value for key, value in split_members(members["_meta"]).items() if key not in own}
+        members["_meta"] = b"{" + join_members(kept) + b"}"
+    return b"{" + join_members(members) + b"}"
+
+
+class _Budget:
+    """What is left of the cap while blocks are taken in order, and what did not fit. Mutable: a counter."""
+
+    def __init__(self, cap: int) -> None:
+        self.cap = cap
+        self.left = cap
+        self.text = 0
+        """Bytes of text left out."""
+        self.blocks = 0
+        """Blocks left out whole that are no text."""
+
+    def take(self, text: str) -> str:
+        """As much of the text as fits, cut between two characters."""
+        raw = text.encode()
+        kept = raw[: self.left].decode("utf-8", "ignore")
+        size = len(kept.encode())
+        # Nothing may follow a cut, or the reader could not tell where the hole is.
+        self.left = self.left - size if size == len(raw) else 0
+        self.text += len(raw) - size
+        return kept
+
+    def fits(self, size: int) -> bool:
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+
+def _cut(text: bytes, top: _Result, is_error: bool, cap: int) -> Bounded:
+    """A result that may be too large; returns the same bytes if it is not after all."""
+    assert top.content is not UNSET
+    blocks = list(map(bytes, _ITEMS.decode(top.content)))
+    budget = _Budget(cap)
+    kept = [new for block in blocks[:BLOCKS] if (new := _cut_block(block, budget)) is not None]
+    budget.blocks += len(blocks[BLOCKS:])
+    notes = _notes(budget)
+    changed = {}
+    structured = 0 if top.structured_content is UNSET else len(memoryview(top.structured_content))
+    if structured > STRUCTURED:
+        notes.insert(
+            0,
+            f"[mcpd: the structured content, {structured:,} bytes, is left out:"
+            f" more than {STRUCTURED:,} bytes are not passed on]",
+        )
+        changed["isError"] = b"true"
+    if notes or kept != blocks:
+        changed["content"] = b"[" + b",".join(kept + [text_block(note) for note in notes]) + b"]"
+    if not changed:
+        return Bounded(text, is_error)
+    members = split_members(text) | changed
+    if structured > STRUCTURED:
+        del members["structuredContent"]
+    return Bounded(b"{" + join_members(members) + b"}", is_error or "isError" in changed, True)
+
+
+def _notes(budget: _Budget) -> list[str]:
+    notes = []
+    if budget.text:
+        notes.append(
+            f"[mcpd: {budget.text:,} bytes of text left out, the limit is {budget.cap:,} bytes a result]"
+        )
+    if budget.blocks:
+        notes.append(f"[mcpd: {budget.blocks:,} more blocks left out]")
+    return notes
+
+
+def _cut_block(text: bytes, budget: _Budget) -> bytes | None:
+    """A block as far as it fits; None for one that is left out."""
+    try:
+        block = _BLOCK.decode(text)
+    except msgspec.ValidationError:
+        block = _Block("")
+    match block:
+        case _Block(type="text", text=str() as whole):
+            kept = budget.take(whole)
+            return _replaced(text, "text", kept, whole)
+        case _Block(type="image" | "audio", data=str() as data):
+            return _binary(text, data, block.mime_type)
+        case _Block(type="resource", resource=_Resource(text=str() as whole)):
+            kept = budget.take(whole)
+            inner = _replaced(split_members(text)["resource"], "text", kept, whole)
+            return inner and (text if kept == whole else _with_member(text, "resource", inner))
+        case _Block(type="resource", resource=_Resource(blob=str() as data) as resource):
+            return _binary(text, data, resource.mime_type)
+    if budget.fits(len(text)):
+        return text
+    budget.blocks += 1
+    return None
+
+
+def _replaced(text: bytes, key: str, kept: str, whole: str) -> bytes | None:
+    """The object with the part that was kept; the very same text if that is all, None if it is nothing."""
+    if kept == whole:
+        return text
+    return _with_member(text, key, msgspec.json.encode(kept)) if kept else None
+
+
+def _with_member(text: bytes, key: str, value: bytes) -> bytes:
+    return b"{" + join_members(split_members(text) | {key: value}) + b"}"
+
+
+def _binary(text: bytes, data: str, mime: str | None) -> bytes:
+    size = decoded_size(data)
+    return text if size <= BINARY else text_block(binary_summary(mime, size))
+
+
+def decoded_size(data: str) -> int:
+    """The number of bytes that base64 text stands for."""
+    return len(data) * 3 // 4 - data[-2:].count("=")
+
+
+def binary_summary(mime: str | None, size: int) -> str:
+    """What stands in the place of binary data that is not passed on (a17)."""
+    kind = mime if mime and _MIME.fullmatch(mime) else "data"
+    return f"[binary {kind}: ~{size} bytes]"
+
+
+def text_block(text: str) -> bytes:
+    """A content block of text, as JSON."""
+    return b'{"type":"text","text":' + msgspec.json.encode(text) + b"}"
+
+
+def dress(result: bytes, *, stateless: bool) -> bytes:
+    """A result for an agent's era: `resultType` is required since 2026-07-28, unknown before.
+
+    The result is the text of a JSON object.
+    """
+    if not stateless or (b"resultType" in result and _RESULT.decode(result).result_type is not UNSET):
+        return result
+    inner = result.lstrip()[1:].lstrip()
+    return b'{"resultType":"complete"' + (inner if inner.startswith(b"}") else b"," + inner)
+
+
+def verdict(kind: str, text: str, hint: str = "", data: Mapping[str, Any] | None = None) -> bytes:
+    """A verdict of mcpd's own as a result that an agent sees: an error in words (D13).
+
+    `data` holds further facts, such as `retry_after`, in values that JSON has.
+    """
+    meta = {_OWN_META + key: value for key, value in {**(data or {}), "kind": kind}.items()}
+    said = f"{text}\n{hint}" if hint else text
+    return msgspec.json.encode({"content": [{"type": "text", "text": said}], "isError": True, "_meta": meta})

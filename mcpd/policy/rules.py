@@ -1,0 +1,217 @@
+"""What counts for a call of one tool, and who may use it at all.
+
+Risk, approval and timeout go down one chain, each on its own (a23):
+per-tool policy > the server's default_policy > annotations > settings.
+A missing or unknown hint never makes anything milder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from mcpd.catalog.names import Spelling, original, prefix
+from mcpd.catalog.tool import Annotations, Tool
+from mcpd.policy.terms import (
+    Approval,
+    Policy,
+    Replay,
+    Risk,
+    approval_rank,
+    glob_match,
+    risk_rank,
+    specificity,
+    timeout_rank,
+)
+
+T = TypeVar("T")
+
+
+class Defaults(Protocol):
+    """What policy asks of the settings."""
+
+    @property
+    def risk(self) -> Risk: ...
+    @property
+    def approval(self) -> Approval: ...
+    @property
+    def timeout(self) -> float: ...
+    @property
+    def unannotated(self) -> Risk: ...
+
+
+class AgentFacts(Protocol):
+    """What policy asks of an agent."""
+
+    @property
+    def allowed_tools(self) -> tuple[str, ...] | None: ...
+    @property
+    def denied_tools(self) -> tuple[str, ...]: ...
+    @property
+    def spelling(self) -> Spelling: ...
+
+
+class Ruling(msgspec.Struct, frozen=True):
+    """What counts for one tool."""
+
+    risk: Risk
+    approval: Approval
+    timeout: float
+    """Seconds; 0 means no limit (D9)."""
+    because: tuple[str, ...]
+    """The deciding rule of risk, approval and timeout, in this order."""
+
+
+class _Hinted(msgspec.Struct, frozen=True):
+    """What annotations and trust make of a tool; None leaves the field to the settings."""
+
+    risk: Risk | None
+    approval: Approval | None
+    rule: str
+
+
+def resolve(
+    server: str,
+    tool: Tool,
+    spellings: Iterable[str],
+    server_policy: Policy,
+    tool_policies: Iterable[tuple[str, Policy]],
+    settings: Defaults,
+    *,
+    trusted: bool,
+) -> Ruling:
+    """The rules for a tool of a server (a23).
+
+    `spellings` are all names that a pattern may mean the tool by: the original and the
+    exported ones (a26). The order of `tool_policies` does not matter.
+    """
+    names = tuple(spellings)
+    matching = [(pattern, policy) for pattern, policy in tool_policies if _matches(pattern, names)]
+    own = f'default_policy of server "{server}"'
+    hinted = _read_hints(tool.annotations, server, settings, trusted=trusted)
+    pinned_risk = _narrowest(matching, lambda policy: policy.risk, risk_rank)
+    risk, risk_rule = _first(
+        pinned_risk,
+        (server_policy.risk, own),
+        (hinted.risk, hinted.rule),
+        last=(settings.risk, "settings"),
+    )
+    pinned_approval = _narrowest(matching, lambda policy: policy.approval, approval_rank)
+    approval, approval_rule = _first(
+        pinned_approval,
+        (server_policy.approval, own),
+        (hinted.approval, hinted.rule),
+        last=(settings.approval, "settings"),
+    )
+    pinned_timeout = _narrowest(matching, lambda policy: policy.timeout, timeout_rank)
+    timeout, timeout_rule = _first(
+        pinned_timeout,
+        (server_policy.timeout, own),
+        last=(settings.timeout, "settings"),
+    )
+    because = (
+        f"risk {risk}: {risk_rule}",
+        f"approval {approval}: {approval_rule}",
+        f"timeout {f'{timeout:g} s' if timeout else 'none'}: {timeout_rule}",
+    )
+    return Ruling(risk, approval, timeout, because)
+
+
+def _matches(pattern: str, names: Sequence[str]) -> bool:
+    return any(glob_match(pattern, name) for name in names)
+
+
+def _narrowest(
+    policies: Sequence[tuple[str, Policy]], field: Callable[[Policy], T | None], rank: Callable[[T], float]
+) -> tuple[T | None, str]:
+    """What the most specific pattern pins; of equally specific ones the strictest counts (a23)."""
+    found = [
+        (specificity(pattern), rank(value), value, pattern)
+        for pattern, policy in policies
+        if (value := field(policy)) is not None
+    ]
+    if not found:
+        return None, ""
+    _, _, value, pattern = max(found, key=lambda each: each[:2])
+    return value, f'tool policy "{pattern}"'
+
+
+def _first(*choices: tuple[T | None, str], last: tuple[T, str]) -> tuple[T, str]:
+    return next(((value, rule) for value, rule in choices if value is not None), last)
+
+
+def _read_hints(said: Annotations, server: str, settings: Defaults, *, trusted: bool) -> _Hinted:
+    destructive = said.destructive_hint is True
+    if not trusted:
+        # A floor: what the server says can raise it, settings that are stricter stay (b11, D4).
+        least: Approval = "always" if destructive else "unless_auto_approved"
+        rule = f'server "{server}" is untrusted' + (" and calls the tool destructive" if destructive else "")
+        return _Hinted("high", _at_least(least, settings), f"{rule} (b11)")
+    if destructive:
+        rule = f'trusted server "{server}" calls the tool destructive (a24)'
+        return _Hinted("high", _at_least("always", settings), rule)
+    if said.read_only_hint:
+        return _Hinted("low", "never", f'trusted server "{server}" calls the tool read-only (a24)')
+    if said.destructive_hint is None:
+        rule = f'trusted server "{server}" does not say what the tool does (D7)'
+        if said.read_only_hint is None or risk_rank(settings.unannotated) > risk_rank(settings.risk):
+            return _Hinted(settings.unannotated, None, rule)
+    return _Hinted(None, None, "")
+
+
+def _at_least(least: Approval, settings: Defaults) -> Approval | None:
+    """None where the settings are stricter by themselves and are to be named as the reason."""
+    return None if approval_rank(settings.approval) > approval_rank(least) else least
+
+
+def may_use(agent: AgentFacts, spellings: Sequence[str]) -> bool:
+    """Whether an agent may use the tool that has these names, original and exported (a29, D11)."""
+    if any(_matches(pattern, spellings) for pattern in agent.denied_tools):
+        return False
+    allowed = agent.allowed_tools
+    return allowed is None or any(_matches(pattern, spellings) for pattern in allowed)
+
+
+def may_use_server(agent: AgentFacts, server: str) -> bool:
+    """Whether an agent may use any tool that the server has or could come to have.
+
+    Decides about connecting (b01); each tool is then asked for by `may_use`. So it may say
+    yes too often, where several denials together leave nothing, and never no too often.
+    """
+    heads = (original(server, ""), prefix(server, agent.spelling))
+    denied = agent.denied_tools
+    if any(_covers(pattern, head) for pattern in denied for head in heads):
+        return False
+    allowed = agent.allowed_tools
+    return allowed is None or any(
+        _reaches(pattern, head) and pattern not in denied for pattern in allowed for head in heads
+    )
+
+
+def _covers(pattern: str, head: str) -> bool:
+    """Whether the pattern fits everything that begins with `head`, for sure."""
+    return pattern.endswith("*") and glob_match(pattern, head)
+
+
+def _reaches(pattern: str, head: str) -> bool:
+    """Whether the pattern fits anything longer that begins with `head`."""
+    star = pattern.find("*")
+    if star < 0 or star >= len(head):
+        # No star in reach: character by character, and something must be left for the tool.
+        return len(pattern) > len(head) and glob_match(pattern[: len(head)], head)
+    return glob_match(pattern[:star], head[:star])
+
+
+def may_replay(replay: Replay, reached: bool, annotations: Annotations, *, trusted: bool) -> bool:
+    """Whether a call that met the end of its connection may be sent again (D3).
+
+    `reached` is False only where the server provably never saw the call.
+    """
+    if replay != "auto":
+        return replay == "always"
+    if not reached:
+        return True
+    harmless = annotations.read_only_hint is True and annotations.destructive_hint is not True
+    return trusted and (harmless or annotations.idempotent_hint is True)
