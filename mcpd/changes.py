@@ -71,12 +71,14 @@ class Changes:
         self.seq = 0
         """The number given last; 0 before the first change."""
         self._recent: deque[Change] = deque(maxlen=RECENT)
+        self._last: dict[str, int] = {}
         self._readers: set[Subscription] = set()
         self._last: dict[str, int] = {}
 
     def publish(self, topic: str, data: object = None) -> None:
         """Number a change and hand it to every reader. Never blocks; to be called in the trio thread."""
         self.seq += 1
+        self._last[topic] = self.seq
         self._last[topic] = self.seq
         change = Change(self.seq, topic, data)
         self._recent.append(change)
@@ -90,6 +92,10 @@ class Changes:
     def subscribe(self, limit: int = 128) -> Subscription:
         """A queue of at most `limit` changes, filled from now on; to be entered as a context at once."""
         return Subscription(self, limit)
+
+    def last(self, topic: str) -> int:
+        """The number of the last change of one topic; 0 when there was none."""
+        return self._last.get(topic, 0)
 
     def since(self, seq: int) -> tuple[Change, ...] | None:
         """The changes after number `seq`, oldest first; None when they are no longer (or not yet) known."""

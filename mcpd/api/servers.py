@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -88,10 +88,14 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
 class ServerTest(msgspec.Struct, frozen=True, kw_only=True):
     server: str
     ok: bool
+    error: str
+    """Why it is not ok."""
+    hint: str
     status: Status
     revision: str
-    server_info: msgspec.Raw
-    capabilities: msgspec.Raw
+    server_info: dict[str, Any]
+    capabilities: dict[str, Any]
+    """As the server said it, like all of its words untrusted (b25)."""
     instructions: str
     tools: int
     warnings: tuple[str, ...]
