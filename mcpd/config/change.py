@@ -1,0 +1,276 @@
+"""Two readings of the files compared: what changed, and what of it may apply by itself.
+
+Pure. The watcher applies only what narrows, because a file that an agent can write must
+not start a process or open a tool (a03); the rest waits for the operator's reload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from mcpd.config.fields import join
+from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
+from mcpd.policy.terms import APPROVALS, RISKS, Approval, Risk, glob_match
+
+WAITS = "waits for mcpctl reload"
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Names of servers, sorted."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+
+
+def diff(old: Config, new: Config) -> Difference:
+    """How the servers of two configurations differ, faulty ones included."""
+    before, after = _entries(old), _entries(new)
+    both = sorted(before.keys() & after.keys())
+    return Difference(
+        added=tuple(sorted(after.keys() - before.keys())),
+        changed=tuple(name for name in both if before[name] != after[name]),
+        removed=tuple(sorted(before.keys() - after.keys())),
+        unchanged=tuple(name for name in both if before[name] == after[name]),
+    )
+
+
+def _entries(config: Config) -> dict[str, Server | Faulty]:
+    return {**config.faulty, **config.servers}
+
+
+class Narrowed(NamedTuple):
+    """What may run now, and what waits.
+
+    `config` holds the running definitions, narrowed; a new server is not in it. `held`
+    gives, per server (running or new), what waits. Held policies, agents and settings
+    are among `config.problems`.
+    """
+
+    config: Config
+    held: dict[str, str]
+
+
+def narrows(running: Config, read: Config) -> Narrowed:
+    """The part of `read` that only takes something away from `running` (a03)."""
+    held: dict[str, str] = {}
+    servers: dict[str, Server] = {}
+    faulty: dict[str, Faulty] = {}
+    top = _strictest_approval(running)
+    for name, entry in _entries(read).items():
+        before = running.servers.get(name)
+        if isinstance(entry, Faulty):
+            if before is None:
+                faulty[name] = entry
+            else:
+                servers[name] = before
+                held[name] = f"the changed definition cannot be used ({entry.message})"
+        elif before is not None:
+            servers[name], waiting = _narrow_server(before, entry, top)
+            if waiting:
+                held[name] = f"{' and '.join(waiting)} changed, {WAITS}"
+        else:
+            if name in running.faulty:
+                faulty[name] = running.faulty[name]
+            held[name] = f"{'mended' if name in running.faulty else 'new'}, {WAITS}"
+    policies, policy_notes = _narrow_policies(running, read, top)
+    agents, agent_notes = _narrow_agents(running.agents, read.agents)
+    settings, settings_notes = _narrow_settings(running, read)
+    file = "config.toml"
+    notes = tuple(Problem(file, place, f"{what}, {WAITS}") for place, what in policy_notes + settings_notes)
+    return Narrowed(
+        Config(
+            settings=settings,
+            servers=servers,
+            faulty=faulty,
+            agents=agents,
+            tool_policies=policies,
+            problems=read.problems + notes + agent_notes,
+        ),
+        held,
+    )
+
+
+# Policies ------------------------------------------------------------------------------
+
+
+def _strictest_approval(config: Config) -> Approval:
+    """The strictest answer that any rule of a configuration gives."""
+    policies = [server.policy for server in config.servers.values()]
+    policies += [policy for _, policy in config.tool_policies]
+    approvals = {config.settings.approval, *(policy.approval for policy in policies)}
+    return "deny" if "deny" in approvals else "always"
+
+
+def _narrow_policy(old: Policy, new: Policy, top: Approval) -> tuple[Policy, bool]:
+    """Each field of `new` that is surely no milder than in `old`; and whether all are."""
+    risk = new.risk if _no_milder(old.risk, new.risk, RISKS, "high") else old.risk
+    approval = new.approval if _no_milder(old.approval, new.approval, APPROVALS, top) else old.approval
+    timeout = new.timeout if _no_longer(old.timeout, new.timeout) else old.timeout
+    taken = Policy(risk, approval, timeout)
+    return taken, taken == new
+
+
+def _no_milder(
+    old: Risk | Approval | None, new: Risk | Approval | None, scale: Sequence[str], top: Risk | Approval
+) -> bool:
+    """None leaves the field to other rules, which may say anything from the mildest up to `top`."""
+    if old == new:
+        return True
+    most = scale.index(top if old is None else old)
+    least = 0 if new is None else scale.index(new)
+    return least >= most
+
+
+def _no_longer(old: float | None, new: float | None) -> bool:
+    """A limit (0 is none) that is surely no longer than the old one."""
+    return old == new or (old is not None and new is not None and new > 0 and (old == 0 or new < old))
+
+
+def _narrow_policies(
+    running: Config, read: Config, top: Approval
+) -> tuple[tuple[tuple[str, Policy], ...], list[tuple[str, str]]]:
+    old, new = dict(running.tool_policies), dict(read.tool_policies)
+    out: list[tuple[str, Policy]] = []
+    notes: list[tuple[str, str]] = []
+    for pattern in (*new, *(pattern for pattern in old if pattern not in new)):
+        policy, clean = _narrow_policy(old.get(pattern, Policy()), new.get(pattern, Policy()), top)
+        if policy != Policy() or pattern in new:
+            out.append((pattern, policy))
+        if not clean:
+            notes.append((join("tool_policies", pattern), "a policy that may be wider"))
+    return tuple(out), notes
+
+
+def _narrow_settings(running: Config, read: Config) -> tuple[Settings, list[tuple[str, str]]]:
+    old, new = running.settings, read.settings
+    taken: dict[str, object] = {}
+    notes: list[tuple[str, str]] = []
+    for field in _differing(old, new):
+        scale: Sequence[str] = {"risk": RISKS, "approval": APPROVALS}.get(field, ())
+        if scale and scale.index(getattr(new, field)) > scale.index(getattr(old, field)):
+            taken[field] = getattr(new, field)
+        else:
+            notes.append((field if field == "servers_dir" else f"defaults.{field}", "changed"))
+    return replace(old, **taken), notes
+
+
+# Servers -------------------------------------------------------------------------------
+
+#: Fields with an order: towards the left is narrower.
+_LADDERS: dict[str, tuple[object, ...]] = {
+    "enabled": (False, True),
+    "open": (False, True),
+    "start": ("lazy", "eager"),
+    "replay": ("never", "auto", "always"),
+}
+
+
+def _narrow_server(old: Server, new: Server, top: Approval) -> tuple[Server, list[str]]:
+    """The running server with what narrows it, and the fields whose change waits.
+
+    Goes through all fields there are, so that a field added to Server waits unless a
+    rule here says that it may not.
+    """
+    taken: dict[str, object] = {}
+    waiting: list[str] = []
+    for field in _differing(old, new):
+        if field == "policy":
+            taken[field], clean = _narrow_policy(old.policy, new.policy, top)
+            waiting += [] if clean else ["default_policy"]
+        elif _steps_down(field, old, new):
+            taken[field] = getattr(new, field)
+        elif field not in ("source", "disabled_by"):
+            waiting.append(field)
+    if old.digest == new.digest:
+        taken["source"] = new.source
+    if "enabled" not in waiting:
+        taken["disabled_by"] = new.disabled_by
+    return replace(old, **taken), waiting
+
+
+def _differing(old: msgspec.Struct, new: msgspec.Struct) -> list[str]:
+    return [field for field in old.__struct_fields__ if getattr(old, field) != getattr(new, field)]
+
+
+def _steps_down(field: str, old: msgspec.Struct, new: msgspec.Struct) -> bool:
+    ladder = _LADDERS.get(field)
+    return ladder is not None and ladder.index(getattr(new, field)) < ladder.index(getattr(old, field))
+
+
+# Agents --------------------------------------------------------------------------------
+
+
+def _narrow_agents(
+    old: dict[str, Agent], new: dict[str, Agent]
+) -> tuple[dict[str, Agent], tuple[Problem, ...]]:
+    out: dict[str, Agent] = {}
+    notes: list[Problem] = []
+    for name in (*old, *(name for name in new if name not in old)):
+        before, after = _agent(old, name), _agent(new, name)
+        if after is None:
+            continue
+        place = join("agents", name)
+        if before is None:
+            notes.append(Problem(after.source, place, f"a new agent, {WAITS}"))
+            continue
+        agent, waiting = _narrow_agent(before, after)
+        if waiting or name in new:
+            out[name] = agent
+        if waiting:
+            file = after.source or before.source
+            notes.append(Problem(file, place, f"{' and '.join(waiting)} wider or changed, {WAITS}"))
+    return out, tuple(notes)
+
+
+def _agent(agents: dict[str, Agent], name: str) -> Agent | None:
+    """`default` exists without an entry and may use everything then (D11)."""
+    return agents.get(name) or (Agent(name=name) if name == "default" else None)
+
+
+def _narrow_agent(old: Agent, new: Agent) -> tuple[Agent, list[str]]:
+    taken: dict[str, object] = {}
+    waiting: list[str] = []
+    for field in _differing(old, new):
+        clean = True
+        if field == "allowed_tools":
+            taken[field], clean = _shorter(old.allowed_tools, new.allowed_tools)
+        elif field == "denied_tools":
+            kept = tuple(item for item in old.denied_tools if not _covered(item, new.denied_tools))
+            taken[field], clean = new.denied_tools + kept, not kept
+        elif field == "source" or _steps_down(field, old, new):
+            taken[field] = getattr(new, field)
+        else:
+            clean = False
+        if not clean:
+            waiting.append(field)
+    return replace(old, **taken), waiting
+
+
+def _shorter(old: tuple[str, ...] | None, new: tuple[str, ...] | None) -> tuple[tuple[str, ...] | None, bool]:
+    """What both allowlists allow, and whether that is all of the new one; None allows everything."""
+    if new is None:
+        return old, old is None
+    if old is None:
+        return new, True
+    both = tuple(item for item in new if _covered(item, old))
+    if both == new:
+        return both, True
+    return both + tuple(item for item in old if item not in both and _covered(item, new)), False
+
+
+def _covered(pattern: str, by: Sequence[str]) -> bool:
+    """Whether one of the patterns surely matches all that this one matches.
+
+    A pattern's own text, wildcards included, stands for all its matches as long as they
+    can only have been met by a `*`; a `?` would also take a `*` for one character.
+    """
+    return any(
+        wider == pattern or (glob_match(wider, pattern) and not ("?" in wider and "*" in pattern))
+        for wider in by
+    )

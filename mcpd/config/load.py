@@ -1,0 +1,297 @@
+"""Reading the user's files: config.toml, one server per file, one agent per file (a07).
+
+Loading returns what it could read and a list of problems; one bad entry never hides the
+good ones. Only a config.toml that cannot be read at all is different: it holds limits
+(policies, allowlists), so nothing is used without it. Order: the inline servers first,
+then `servers_dir` by file name; the first definition of a name counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from mcpd import files
+from mcpd.config import fields
+from mcpd.config.definition import read_server
+from mcpd.config.entry import closed_agent, read_agent, read_override, read_policies, read_settings
+from mcpd.config.expand import BadReference, UnsetVariable, expand, variables
+from mcpd.config.fields import Fault
+from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
+from mcpd.errors import Failure
+
+MAX_FILE = 1 << 20
+"""Bytes of one file; configuration that people write is a thousand times smaller."""
+MAX_FILES = 1000
+"""Files read from one folder."""
+
+MAIN = "config.toml"
+_TABLES = ("schema", "servers_dir", "defaults", "servers", "tool_policies", "agents", "overrides")
+_LATER = frozenset({"tool_profiles", "secrets"})
+
+
+class Unreadable(Exception):
+    """A file as a whole cannot be used; `place` is a line where one is known."""
+
+    def __init__(self, place: str, message: str) -> None:
+        super().__init__(message)
+        self.place = place
+        self.message = message
+
+
+def load(config_dir: Path, environ: Mapping[str, str]) -> Config:
+    """What the files say at the start of the daemon; never fails.
+
+    With a broken config.toml: nothing but the problem, so that the daemon can serve its
+    control socket and say why it does nothing else.
+    """
+    try:
+        return reload(config_dir, environ)
+    except Failure as failure:
+        problem = Problem(failure.data["file"], failure.data["place"], failure.data["reason"])
+        settings = Settings(servers_dir=str(config_dir / "servers.d"))
+        return Config(settings=settings, problems=(problem,))
+
+
+def reload(config_dir: Path, environ: Mapping[str, str]) -> Config:
+    """What the files say now.
+
+    Raises Failure("config_invalid") with `file`, `place` and `reason` when config.toml
+    cannot be read: the caller keeps what it has.
+    """
+    main = read_main(config_dir)
+    found = _Found(str(config_dir / MAIN), variables(environ))
+    settings = found.settings(main, config_dir)
+    policies = found.policies(main)
+    found.inline(main)
+    for file in found.folder(Path(settings.servers_dir)):
+        found.server_file(file)
+    for file in found.folder(config_dir / "agents.d"):
+        found.agent_file(file)
+    found.override(main.get("overrides", {}))
+    return Config(
+        settings=settings,
+        servers=found.servers,
+        faulty=found.faulty,
+        agents=found.agents,
+        tool_policies=policies,
+        problems=tuple(found.problems),
+    )
+
+
+def read_main(config_dir: Path) -> dict[str, Any]:
+    """config.toml as TOML; without one, an empty table. Raises Failure("config_invalid")."""
+    path = config_dir / MAIN
+    try:
+        main = read_toml(path)
+        if "schema" in main:
+            try:
+                fields.schema(main["schema"], "schema")
+            except fields.Misfit as misfit:
+                raise Unreadable("schema", misfit.faults[0].message) from None
+    except FileNotFoundError:
+        return {}
+    except Unreadable as error:
+        where = f"{error.place}: " if error.place else ""
+        raise Failure(
+            "config_invalid",
+            f'cannot read "{path}": {where}{error.message}',
+            hint="mend the file, then run mcpctl reload",
+            file=str(path),
+            place=error.place,
+            reason=error.message,
+        ) from None
+    return main
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """One file of the user as TOML. Raises FileNotFoundError or Unreadable."""
+    try:
+        data = files.read_own(path, MAX_FILE)
+        text = data.decode().removeprefix("\ufeff")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Unreadable("", f"{error.strerror or error}".lower()) from None
+    except files.Unfit as error:
+        raise Unreadable("", str(error)) from None
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"line {data.count(10, 0, error.start) + 1}", "it is not UTF-8 text") from None
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise Unreadable("", "it is nested too deeply") from None
+    except ValueError as error:
+        raise _not_toml(text, str(error)) from None
+
+
+_AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
+
+
+def _not_toml(text: str, message: str) -> Unreadable:
+    """tomllib's message, which shows no more of the text than one character or key."""
+    at = _AT.search(message)
+    if not at:
+        return Unreadable("", f"it is not TOML ({message[:200]})")
+    line = at[1] or str(text.count("\n") + 1)
+    return Unreadable(f"line {line}", f"it is not TOML ({message[: at.start()][:200]})")
+
+
+class _Found:
+    """What one loading has found so far. Only `reload` uses it."""
+
+    def __init__(self, main_file: str, values: Mapping[str, str]) -> None:
+        self.main_file = main_file
+        self.values = values
+        self.servers: dict[str, Server] = {}
+        self.faulty: dict[str, Faulty] = {}
+        self.agents: dict[str, Agent] = {}
+        self.problems: list[Problem] = []
+
+    def note(self, file: str, *faults: Fault) -> None:
+        self.problems.extend(Problem(file, fault.place, fault.message) for fault in faults)
+
+    # config.toml
+
+    def settings(self, main: dict[str, Any], config_dir: Path) -> Settings:
+        known = dict.fromkeys(_TABLES, lambda value, place: value)
+        self.note(self.main_file, *fields.read_table(main, "", known, _LATER).faults)
+        settings, faults = read_settings(main.get("defaults", {}), "defaults")
+        self.note(self.main_file, *faults)
+        return replace(settings, servers_dir=str(self._servers_dir(main, config_dir)))
+
+    def _servers_dir(self, main: dict[str, Any], config_dir: Path) -> Path:
+        """The folder of drop-in files; one that cannot be read as a setting holds no servers."""
+        written = main.get("servers_dir", "servers.d")
+        try:
+            return config_dir / expand(fields.text(written, "servers_dir"), self.values)
+        except fields.Misfit as misfit:
+            self.note(self.main_file, *misfit.faults)
+        except UnsetVariable as missing:
+            self.note(self.main_file, Fault("servers_dir", f'the variable "{missing}" is not set'))
+        except BadReference as error:
+            self.note(self.main_file, Fault("servers_dir", str(error)))
+        return Path(os.devnull)
+
+    def policies(self, main: dict[str, Any]) -> tuple[tuple[str, Policy], ...]:
+        policies, faults = read_policies(main.get("tool_policies", {}), "tool_policies")
+        self.note(self.main_file, *faults)
+        return policies
+
+    def inline(self, main: dict[str, Any]) -> None:
+        for name, table, place in self._entries(main, "servers"):
+            self.server(name, self.main_file, table, place)
+        if not isinstance(main.get("agents", {}), dict):
+            self._add_agent("default", self.main_file, closed_agent("default", self.main_file))
+        for name, table, place in self._entries(main, "agents"):
+            self.agent(name, self.main_file, table, place)
+
+    def _entries(self, main: dict[str, Any], key: str) -> Iterator[tuple[str, object, str]]:
+        value = main.get(key, {})
+        if not isinstance(value, dict):
+            self.note(self.main_file, Fault(key, f"expected a table, found {fields.kind(value)}"))
+            return
+        for name, table in value.items():
+            yield name, table, fields.join(key, name)
+
+    def override(self, overrides: object) -> None:
+        """`[overrides.NAME]` can switch off what another file leaves on (b30)."""
+        for name, table, place in self._entries({"overrides": overrides}, "overrides"):
+            enabled, faults = read_override(table, place)
+            self.note(self.main_file, *faults)
+            server = self.servers.get(name)
+            if server is not None and server.enabled and not enabled:
+                self.servers[name] = replace(server, enabled=False, disabled_by=self.main_file)
+            elif server is None and name not in self.faulty:
+                self.note(self.main_file, Fault(place, "there is no server of this name"))
+
+    # Folders
+
+    def folder(self, path: Path) -> Iterator[Path]:
+        """The TOML files of a folder by name; hidden ones are somebody's unfinished work."""
+        try:
+            names = sorted(
+                name for name in os.listdir(path) if name.endswith(".toml") and not name.startswith(".")
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            self.note(str(path), Fault("", f"cannot read the folder: {error.strerror or error}".lower()))
+            return
+        if len(names) > MAX_FILES:
+            self.note(str(path), Fault("", f"only the first {MAX_FILES} of {len(names)} files are read"))
+        for name in names[:MAX_FILES]:
+            yield path / name
+
+    def server_file(self, file: Path) -> None:
+        table = self._read(file, lambda fault: self._add_server(_broken(file, fault)))
+        if table is not None:
+            self.server(file.stem, str(file), table, "")
+
+    def agent_file(self, file: Path) -> None:
+        table = self._read(
+            file, lambda fault: self._add_agent(file.stem, str(file), closed_agent(file.stem, str(file)))
+        )
+        if table is not None:
+            self.agent(file.stem, str(file), table, "")
+
+    def _read(self, file: Path, broken: Callable[[Fault], object]) -> dict[str, Any] | None:
+        try:
+            return read_toml(file)
+        except FileNotFoundError:
+            # Removed since the folder was read, or a link that leads nowhere.
+            if not file.is_symlink():
+                return None
+            fault = Fault("", "it is a link to a file that does not exist")
+        except Unreadable as error:
+            fault = Fault(error.place, error.message)
+        self.note(str(file), fault)
+        broken(fault)
+        return None
+
+    # Entries
+
+    def server(self, name: str, source: str, table: object, place: str) -> None:
+        checked = read_server(name, source, table, place, self.values)
+        if self._add_server(checked.server):
+            self.note(source, *checked.faults)
+
+    def _add_server(self, server: Server | Faulty) -> bool:
+        first = self.servers.get(server.name) or self.faulty.get(server.name)
+        if first is not None:
+            self.note(
+                server.source, Fault("", f'the server "{server.name}" is already defined in {first.source}')
+            )
+            return False
+        if isinstance(server, Server):
+            self.servers[server.name] = server
+        else:
+            self.faulty[server.name] = server
+        return True
+
+    def agent(self, name: str, source: str, table: object, place: str) -> None:
+        agent, faults = read_agent(name, source, table, place)
+        self.note(
+            source,
+            *(replace(fault, message=f"{fault.message}; the agent may use nothing") for fault in faults),
+        )
+        self._add_agent(name, source, agent)
+
+    def _add_agent(self, name: str, source: str, agent: Agent | None) -> None:
+        if agent is None:
+            return
+        first = self.agents.get(agent.name)
+        if first is not None:
+            self.note(source, Fault("", f'the agent "{name}" is already defined in {first.source}'))
+            return
+        self.agents[agent.name] = agent
+
+
+def _broken(file: Path, fault: Fault) -> Faulty:
+    return Faulty(file.stem, str(file), "bad_definition", str(fault))

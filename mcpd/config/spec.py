@@ -1,0 +1,123 @@
+"""Configuration as data: what the files say, checked and complete.
+
+Pure: structs only. Reading files is `load`, writing them `save`.
+Durations are seconds; 0 switches a limit off (D9). Sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+from mcpd.catalog.names import Spelling as Spelling
+from mcpd.policy.terms import Approval as Approval
+from mcpd.policy.terms import Policy as Policy
+from mcpd.policy.terms import Replay as Replay
+from mcpd.policy.terms import Risk as Risk
+
+Start = Literal["lazy", "eager"]
+Protocol = Literal["auto", "legacy", "2026-07-28"]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something wrong in a file; the rest of the file still counts."""
+
+    file: str
+    place: str
+    """Where in the file: a line ("line 3"), a table ("servers.search.url") or "" for the whole."""
+    message: str
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """One server as the user configured it, variables filled in (a04)."""
+
+    name: str
+    source: str
+    """The file that defines it."""
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str = ""
+    """Working folder; empty means the home folder (b03)."""
+    path: str = ""
+    """Folders, separated by ':', searched for the command before anything else (b03)."""
+    url: str = ""
+    headers: dict[str, str] = {}
+    policy: Policy = Policy()
+    enabled: bool = True
+    disabled_by: str = ""
+    """The file that says no, where `enabled` is false (b31)."""
+    start: Start = "lazy"
+    replay: Replay = "auto"
+    protocol: Protocol = "auto"
+    connect_timeout: float | None = None
+    """Seconds for one attempt up to the catalogue; None takes c12's value."""
+    idle_timeout: float | None = None
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of everything that decides what runs or is contacted."""
+        parts = (
+            self.command,
+            self.args,
+            sorted(self.env.items()),
+            self.cwd,
+            self.path,
+            self.url,
+            sorted(self.headers.items()),
+            self.protocol,
+        )
+        return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+
+
+class Faulty(msgspec.Struct, frozen=True):
+    """An entry that names a server but cannot be used; it stays listed as failed (a05, a07)."""
+
+    name: str
+    source: str
+    reason: Literal["bad_definition", "unset_variable"]
+    message: str
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """A named identity and what it may use (a29, D11)."""
+
+    name: str
+    source: str = ""
+    allowed_tools: tuple[str, ...] | None = None
+    """Exact names and globs; None allows every server of the user's own, () nothing (D11)."""
+    denied_tools: tuple[str, ...] = ()
+    spelling: Spelling = "server__tool"
+    open: bool = False
+    """A process on the default socket may say that it is this agent."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[defaults]` of config.toml and the other settings, built-in values filled in."""
+
+    risk: Risk = "medium"
+    approval: Approval = "unless_auto_approved"
+    timeout: float = 60.0
+    unannotated: Risk = "medium"
+    """What a trusted server's silent tools are (D7)."""
+    timeout_max: float = 1800.0
+    max_result: int = 102_400
+    idle_timeout: float = 900.0
+    max_in_flight_session: int = 8
+    journal_keep_days: int = 90
+    journal_keep_bytes: int = 524_288_000
+    servers_dir: str = ""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the files say. Loading never fails; what is wrong stands in `problems`."""
+
+    settings: Settings = Settings()
+    servers: dict[str, Server] = {}
+    faulty: dict[str, Faulty] = {}
+    agents: dict[str, Agent] = {}
+    tool_policies: tuple[tuple[str, Policy], ...] = ()
+    """(pattern, policy) in the order of the file (a26)."""
+    problems: tuple[Problem, ...] = ()
