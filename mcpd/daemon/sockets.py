@@ -1,0 +1,361 @@
+"""The listening sockets: control.sock and one folder with mcp.sock for each agent.
+
+Two rules. Only the holder of the folder's lock binds, so a socket file that is in the way is a dead one;
+anything else in the way is somebody's and stays. Only the inode that we made is ever removed (n21).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import stat
+import struct
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+import trio
+
+from mcpd.config.watch import Watch
+from mcpd.daemon.lock import Lock, Taken
+from mcpd.daemon.paths import Paths, check_socket_path, make_private
+from mcpd.errors import Failure
+from mcpd.protocol import jsonrpc
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[trio.SocketStream], Awaitable[None]]
+
+#: Connections at a time of all agents (what systemd's varlink server gives one uid), and of operators.
+AGENT_CONNECTIONS = 1024
+CONTROL_CONNECTIONS = 64
+
+#: Connections that wait to be accepted: as many as the kernel allows.
+BACKLOG = 4096
+
+#: Seconds until the next try after the process or the machine ran out of descriptors or memory.
+BREATH = 0.1
+#: What the sockets are called in the units (FileDescriptorName).
+CONTROL_NAME = "control"
+DEFAULT_NAME = "agent-default"
+
+DEFAULT_AGENT = "default"
+
+
+class Slots:
+    """How many connections of one kind may be open."""
+
+    def __init__(self, limit: int, what: str) -> None:
+        self.limit = limit
+        self.what = what
+        self.taken = 0
+
+    def refusal(self) -> bytes:
+        """What somebody reads for whom there is no room."""
+        failure = Failure("busy", f"cannot serve more than {self.limit} {self.what} at a time")
+        error = {"code": failure.code, "message": failure.message, "data": failure.details()}
+        return jsonrpc.error_line(b"null", msgspec.json.encode(error))
+
+
+class Door:
+    """One listening socket with a path: ours, or one that systemd made and keeps."""
+
+    def __init__(self, path: str, uid: int) -> None:
+        self.path = path
+        self._uid = uid
+        self._sock: socket.socket | None = None
+        self._ours = False
+        self._identity: tuple[int, int] | None = None
+        self._trouble = 0
+        """errno of the last failed accept; 0 after one that went well. A long trouble is one log line."""
+
+    def take(self, passed: socket.socket) -> None:
+        """Listen on a socket that systemd passed."""
+        self.path = passed.getsockname()
+        self._sock, self._ours, self._identity = passed, False, _identity(self.path)
+
+    @property
+    def intact(self) -> bool:
+        """Whether the file at the path still leads here."""
+        return self._identity is not None and _identity(self.path) == self._identity
+
+    def bind(self) -> None:
+        """Listen at the path (anew). Raises Failure, and goes on as before, when it cannot."""
+        make_private(os.path.dirname(self.path), self._uid)
+        check_socket_path(self.path)
+        _clear_way(self.path, self._uid)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            # The file gets the mode of the unbound socket less the umask: it is never open to others.
+            os.fchmod(sock.fileno(), 0o600)
+            sock.bind(self.path)
+            os.chmod(self.path, 0o600)
+            sock.listen(BACKLOG)
+        except OSError as e:
+            sock.close()
+            raise Failure("refused", f'cannot listen on "{self.path}": {str(e.strerror).lower()}') from None
+        old, self._sock, self._ours = self._sock, sock, True
+        self._identity = _identity(self.path)
+        if old is not None:
+            trio.lowlevel.notify_closing(old)
+            old.close()
+
+    async def accept(self) -> socket.socket:
+        """The next connection, whatever socket leads here by then.
+
+        Raises trio.ClosedResourceError after `close`, and nothing else.
+        """
+        while self._sock is not None:
+            try:
+                await trio.lowlevel.wait_readable(self._sock)
+                accepted = self._sock.accept()[0]
+            except trio.ClosedResourceError:
+                await trio.lowlevel.checkpoint()  # bound anew, or closed
+            except (BlockingIOError, ConnectionAbortedError):
+                continue
+            except OSError as e:
+                await self._pause(e)
+            else:
+                self._trouble = 0
+                return accepted
+        raise trio.ClosedResourceError
+
+    async def _pause(self, e: OSError) -> None:
+        """Out of descriptors or memory, most likely: the queue keeps who comes, we try again in a moment."""
+        if e.errno != self._trouble:
+            log.error('cannot accept connections on "%s": %s', self.path, str(e.strerror).lower())
+            self._trouble = e.errno or 0
+        await trio.sleep(BREATH)
+
+    def close(self) -> None:
+        """Stop listening; the file goes if it is the one that we made."""
+        if self._sock is None:
+            return
+        if self._ours and self.intact:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+        trio.lowlevel.notify_closing(self._sock)
+        self._sock.close()
+        self._sock = None
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _clear_way(path: str, uid: int) -> None:
+    """Remove a dead socket file. Raises Failure for anything else that has the name; it stays."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != uid:
+        kind = (
+            "a socket of another user"
+            if stat.S_ISSOCK(found.st_mode)
+            else _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        )
+        raise Failure(
+            "refused",
+            f'cannot listen on "{path}": {kind} is in the way',
+            hint="move it away; mcpd does not remove it",
+        )
+    os.unlink(path)
+
+
+_KINDS = {
+    stat.S_IFREG: "a regular file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+}
+
+
+def peer_uid(sock: socket.socket) -> int:
+    """The user at the other end, by the kernel's word (SO_PEERCRED)."""
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
+
+
+class _Entrance:
+    """One door with what happens behind it. Mutable: its door may be bound anew."""
+
+    def __init__(self, door: Door, handler: Handler, slots: Slots) -> None:
+        self.door = door
+        self.handler = handler
+        self.slots = slots
+        self.scope = trio.CancelScope()
+        """Of the accepting task and of all that came in; an agent that is removed loses its sessions."""
+        self.broken = ""
+        """Why the door could not be bound anew when it was tried last."""
+
+
+class Doors:
+    """Owns every listening socket, and the tasks of what came in through them."""
+
+    def __init__(
+        self, paths: Paths, lock: Lock, stop: trio.Event, *, control: Handler, agent: Callable[[str], Handler]
+    ) -> None:
+        """`control` serves an operator, `agent(name)` gives what serves a session of that agent.
+
+        `stop` is set when another daemon took a folder that somebody had removed under us.
+        """
+        self._paths = paths
+        self._lock = lock
+        self._stop = stop
+        self._uid = os.getuid()
+        self._agent = agent
+        self._operators = Slots(CONTROL_CONNECTIONS, "operators")
+        self._sessions = Slots(AGENT_CONNECTIONS, "sessions")
+        self._control = _Entrance(Door(paths.control_socket, self._uid), control, self._operators)
+        self._agents: dict[str, _Entrance] = {}
+        self._nursery: trio.Nursery | None = None
+
+    @property
+    def agent_sockets(self) -> dict[str, str]:
+        """Agent name -> path, of those that listen."""
+        return {name: entrance.door.path for name, entrance in self._agents.items()}
+
+    def open(self, passed: Mapping[str, list[socket.socket]]) -> None:
+        """Listen for operators and for agents without a name, on what systemd passed or on our own sockets.
+
+        Raises Failure when it cannot: then there is no daemon.
+        """
+        for name, socks in passed.items():
+            if name not in (CONTROL_NAME, DEFAULT_NAME) or len(socks) != 1:
+                log.warning('closing %d sockets passed as "%s": not known here', len(socks), name)
+                for sock in socks:
+                    sock.close()
+        for sock in passed.get(CONTROL_NAME, []):
+            self._control.door.take(sock)
+        self._open(self._control.door)
+        self._add(DEFAULT_AGENT, passed.get(DEFAULT_NAME, []))
+
+    def apply(self, agents: Iterable[str]) -> None:
+        """Listen for exactly these agents and the default one; the sessions of a removed agent end."""
+        wanted = {*agents, DEFAULT_AGENT}
+        for name in sorted(self._agents.keys() - wanted):
+            self._remove(name)
+        for name in sorted(wanted - self._agents.keys()):
+            try:
+                self._add(name, [])
+            except Failure as failure:
+                log.error('agent "%s": %s', name, failure.message)
+
+    def _add(self, name: str, passed: list[socket.socket]) -> None:
+        door = Door(self._paths.agent_socket(name), self._uid)
+        for sock in passed:
+            door.take(sock)
+        self._open(door)
+        entrance = self._agents[name] = _Entrance(door, self._agent(name), self._sessions)
+        if self._nursery is not None:
+            self._nursery.start_soon(self._serve, entrance)
+
+    def _open(self, door: Door) -> None:
+        if not door.intact:
+            make_private(self._paths.agents, self._uid)
+            door.bind()
+
+    def _remove(self, name: str) -> None:
+        entrance = self._agents.pop(name)
+        entrance.door.close()
+        entrance.scope.cancel()
+        with contextlib.suppress(OSError):  # somebody keeps a file there, or has it mounted
+            os.rmdir(self._paths.agent_folder(name))
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for entrance in self._entrances():
+                    nursery.start_soon(self._serve, entrance)
+                task_status.started()
+                await self._keep()
+        finally:
+            self._nursery = None
+            self.close()
+
+    def close(self) -> None:
+        """Let nobody in any more; who is in stays. The folders stay: a sandbox may have one mounted."""
+        for entrance in self._entrances():
+            entrance.door.close()
+
+    def _entrances(self) -> list[_Entrance]:
+        return [self._control, *self._agents.values()]
+
+    async def _serve(self, entrance: _Entrance) -> None:
+        with entrance.scope:
+            async with trio.open_nursery() as visitors:
+                with contextlib.suppress(trio.ClosedResourceError):
+                    while True:
+                        self._let_in(entrance, await entrance.door.accept(), visitors)
+
+    def _let_in(self, entrance: _Entrance, sock: socket.socket, visitors: trio.Nursery) -> None:
+        uid = peer_uid(sock)
+        if uid not in (self._uid, 0):
+            log.warning('refused a process of user %d on "%s"', uid, entrance.door.path)
+            sock.close()
+        elif entrance.slots.taken >= entrance.slots.limit:
+            with contextlib.suppress(OSError):
+                sock.send(entrance.slots.refusal(), socket.MSG_DONTWAIT)
+            sock.close()
+        else:
+            entrance.slots.taken += 1
+            stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+            visitors.start_soon(self._receive, entrance, stream)
+
+    async def _receive(self, entrance: _Entrance, stream: trio.SocketStream) -> None:
+        try:
+            await entrance.handler(stream)
+        finally:
+            entrance.slots.taken -= 1
+            stream.socket.close()
+
+    async def _keep(self) -> None:
+        """Bind again what vanished or was replaced, told by the kernel (inotify)."""
+        while True:
+            try:
+                watch = Watch(map(Path, self._folders()))
+            except OSError as e:
+                log.warning("cannot see whether a socket file is removed: %s", str(e.strerror).lower())
+                await trio.sleep_forever()
+            # Anew each time, because the agents change; that too is seen in the folder of their folders.
+            with watch:
+                try:
+                    self._check()
+                except Taken as taken:
+                    log.critical("stopping: %s", taken.message)
+                    self._stop.set()
+                    return
+                await watch.changed()
+
+    def _folders(self) -> list[str]:
+        return [self._paths.runtime, self._paths.agents, *map(self._paths.agent_folder, self._agents)]
+
+    def _check(self) -> None:
+        """Make every door lead here again. Raises Taken when the folder is another daemon's now."""
+        if not self._lock.intact:
+            make_private(self._paths.runtime, self._uid)
+            self._lock.renew()
+            log.warning('took the lock "%s" again: somebody had removed the file', self._lock.path)
+        for entrance in self._entrances():
+            if not entrance.door.intact:
+                self._bind_again(entrance)
+
+    def _bind_again(self, entrance: _Entrance) -> None:
+        try:
+            self._open(entrance.door)
+        except Failure as failure:
+            if failure.message != entrance.broken:
+                log.error("%s", failure.message)
+            entrance.broken = failure.message
+        else:
+            log.warning('bound "%s" again: somebody had removed or replaced it', entrance.door.path)
+            entrance.broken = ""
