@@ -1,0 +1,155 @@
+"""Dress requests for a server of one revision, and answers for an agent of one revision.
+
+Only what an era demands is added; everything else crosses as the same JSON text (4.2, 4.8, 8.2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mcpd import __version__
+from mcpd.protocol.jsonrpc import ABSENT
+from mcpd.protocol.revisions import NEWEST_HANDSHAKE, Revision
+from mcpd.protocol.shapes import (
+    META_CAPABILITIES,
+    META_CLIENT,
+    META_REVISION,
+    META_SERVER,
+    META_SUBSCRIPTION,
+)
+
+_encode = msgspec.json.encode
+_decode_meta = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+IMPLEMENTATION = {"name": "mcpd", "version": __version__}
+
+
+def _members(values: dict[str, Any]) -> bytes:
+    """The members of an object as JSON text without the braces."""
+    return _encode(values)[1:-1]
+
+
+# ------------------------------------------------------------- towards servers
+
+
+def standing_meta(revision: Revision) -> bytes:
+    """The `_meta` members that every request to a server of this revision carries (4.2)."""
+    if not revision.stateless:
+        return b""
+    return _members({META_REVISION: revision.name, META_CAPABILITIES: {}, META_CLIENT: IMPLEMENTATION})
+
+
+def params(members: bytes, *metas: bytes) -> bytes:
+    """An object of the given members with the given `_meta` members; all without braces, all may be empty."""
+    meta = b",".join([m for m in metas if m])
+    if meta:
+        members = b"".join((members, b"," if members else b"", b'"_meta":{', meta, b"}"))
+    return b"{" + members + b"}"
+
+
+def initialize_params(revision: str) -> bytes:
+    return _encode({"protocolVersion": revision, "capabilities": {}, "clientInfo": IMPLEMENTATION})
+
+
+def progress_meta(token: bytes) -> bytes:
+    return b'"progressToken":' + token
+
+
+def forwarded_meta(raw: bytes) -> bytes:
+    """An agent's `_meta` members that go on to the server, without braces (5.19).
+
+    Reserved keys are rebuilt on each hop, `baggage` leaks data, and `dev.mcpd/` is mcpd's own.
+    """
+    if not raw:
+        return b""
+    try:
+        values = _decode_meta(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return b""
+    kept = {name: value for name, value in values.items() if _crosses(name, value)}
+    return _encode(kept)[1:-1] if kept else b""
+
+
+def _crosses(name: str, value: msgspec.Raw) -> bool:
+    if name in ("progressToken", "baggage"):
+        return False
+    if name == "traceparent":
+        return _is_traceparent(bytes(value))
+    prefix, slash, _ = name.partition("/")
+    labels = prefix.split(".")
+    if not slash:
+        return True
+    return prefix != "dev.mcpd" and not (len(labels) > 1 and labels[1] in ("modelcontextprotocol", "mcp"))
+
+
+def _is_traceparent(text: bytes) -> bool:
+    """W3C Trace Context, version 00: 00-<32 hex>-<16 hex>-<2 hex>."""
+    parts = text.strip(b'"').split(b"-")
+    digits = b"0123456789abcdef"
+    return [len(p) for p in parts] == [2, 32, 16, 2] and all(c in digits for p in parts for c in p)
+
+
+# -------------------------------------------------------------- towards agents
+
+
+def complete(result: bytes) -> bytes:
+    """A result for a stateless agent: `resultType` is required there (4.2)."""
+    if result == b"{}":
+        return b'{"resultType":"complete"}'
+    return b'{"resultType":"complete",' + result[1:]
+
+
+def own_result(members: bytes, stateless: bool) -> bytes:
+    """A result of mcpd's own from its members without braces, as the agent's era wants it."""
+    if not stateless:
+        return b"{" + members + b"}"
+    meta = b'"resultType":"complete","_meta":{' + _members({META_SERVER: IMPLEMENTATION}) + b"}"
+    return b"".join((b"{", members, b"," if members else b"", meta, b"}"))
+
+
+def initialize_result(revision: Revision, capabilities: dict[str, Any], instructions: str) -> bytes:
+    result: dict[str, Any] = {
+        "protocolVersion": revision.name,
+        "capabilities": capabilities,
+        "serverInfo": IMPLEMENTATION,
+    }
+    if instructions:
+        result["instructions"] = instructions
+    return _encode(result)
+
+
+def discover_members(stateless: list[str], capabilities: dict[str, Any], instructions: str) -> bytes:
+    """`server/discover`: only revisions that are served by that route are listed (8.1)."""
+    result: dict[str, Any] = {"supportedVersions": stateless, "capabilities": capabilities}
+    if instructions:
+        result["instructions"] = instructions
+    return _members(result)
+
+
+def answer_revision(asked: str, known: dict[str, Revision]) -> Revision:
+    """What `initialize` is answered with: the asked one if it has a handshake, else the newest (4.1)."""
+    row = known.get(asked)
+    return row if row is not None and not row.stateless else NEWEST_HANDSHAKE
+
+
+def acknowledged(key: bytes, tools: bool) -> bytes:
+    """Params of `notifications/subscriptions/acknowledged`: the honoured subset (5.14)."""
+    honoured = b'{"toolsListChanged":true}' if tools else b"{}"
+    return b"".join((b'{"_meta":{', subscription_meta(key), b'},"notifications":', honoured, b"}"))
+
+
+def subscription_meta(key: bytes) -> bytes:
+    return _encode(META_SUBSCRIPTION) + b":" + key
+
+
+def progress_params(raw: bytes, token: bytes) -> bytes | None:
+    """A server's progress notice under the agent's own token; None when it is not an object (5.8)."""
+    try:
+        values = _decode_meta(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    values["progressToken"] = msgspec.Raw(token)
+    values.pop("_meta", ABSENT)
+    return _encode(values)

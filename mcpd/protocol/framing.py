@@ -1,0 +1,67 @@
+"""Lines in a stream of bytes: one JSON message each, ended by a line feed (stdio transport)."""
+
+from __future__ import annotations
+
+#: 16 MiB: the figure of systemd's varlink server; images as base64 are several MiB.
+LINE_LIMIT = 16 * 1024 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class LineBuffer:
+    """Cuts chunks into lines. A line over the limit is dropped whole and counted, never kept."""
+
+    __slots__ = ("_first", "_limit", "_parts", "_size", "_skipping", "dropped")
+
+    def __init__(self, limit: int = LINE_LIMIT) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._skipping = False
+        self._first = True
+        self.dropped = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk completes, without blank ones and without the line feed."""
+        lines = chunk.split(b"\n")
+        tail = lines.pop()
+        if lines:
+            lines[0] = self._complete(lines[0])
+            if tail:
+                self._keep(tail)
+            if len(chunk) > self._limit:
+                lines = [self._fitting(line) for line in lines]
+            return [line for line in lines if line and not line.isspace()]
+        self._keep(tail)
+        return []
+
+    def _fitting(self, line: bytes) -> bytes:
+        if len(line) <= self._limit:
+            return line
+        self.dropped += 1
+        return b""
+
+    def _keep(self, part: bytes) -> None:
+        if self._skipping:
+            return
+        self._size += len(part)
+        if self._size > self._limit:
+            self._skipping = True
+            self._parts.clear()
+            self.dropped += 1
+            return
+        self._parts.append(part)
+
+    def _complete(self, end: bytes) -> bytes:
+        if self._parts or self._skipping:
+            self._keep(end)
+            line = b"" if self._skipping else b"".join(self._parts)
+            self._parts.clear()
+            self._size = 0
+            self._skipping = False
+        else:
+            line = end
+        if self._first:
+            self._first = False
+            line = line.removeprefix(_BOM)
+        return line

@@ -1,0 +1,195 @@
+"""The JSON-RPC 2.0 envelope: reading one message, writing one line.
+
+Ids and payloads keep the sender's JSON text. `Raw` checks less than a full
+decode does (no UTF-8, and very deep nesting raises RecursionError), so
+everything that comes in passes `read` or `read_lenient` here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+import msgspec
+
+from mcpd.errors import Failure
+
+ABSENT = msgspec.Raw()
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One request, notification or answer; absent members are empty."""
+
+    id: msgspec.Raw = ABSENT
+    method: str = ""
+    params: msgspec.Raw = ABSENT
+    result: msgspec.Raw = ABSENT
+    error: msgspec.Raw = ABSENT
+
+    @property
+    def key(self) -> bytes:
+        """The id's JSON text; empty for a notification."""
+        return bytes(self.id)
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    """The `error` member of an answer; data stays JSON text."""
+
+    code: int | float = -32603
+    message: str = ""
+    data: msgspec.Raw = ABSENT
+
+
+_decode = msgspec.json.Decoder(Message).decode
+_decode_error = msgspec.json.Decoder(ErrorObject).decode
+_encode = msgspec.json.encode
+
+
+def read(line: bytes) -> Message:
+    """Read one line of a peer that is held to the letter (an agent, an operator).
+
+    Raises Failure: `parse_error` for what is no JSON, `invalid_request` for what is no message.
+    """
+    try:
+        if not line.isascii():
+            line.decode()
+        message = _decode(line)
+    except msgspec.ValidationError as e:
+        raise Failure("invalid_request", f"not a JSON-RPC message: {e}") from None
+    except RecursionError:
+        raise Failure("invalid_request", "the message is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise Failure("parse_error", f"not JSON: {e}") from None
+    if not message.method and not message.result and not message.error:
+        raise Failure("invalid_request", "a message needs a method, a result or an error")
+    return message
+
+
+def read_batch(line: bytes) -> list[bytes]:
+    """The members of an array of messages (2025-03-26 only), as lines of their own."""
+    try:
+        return [bytes(item) for item in msgspec.json.decode(line, type=list[msgspec.Raw])]
+    except (msgspec.DecodeError, RecursionError) as e:
+        raise Failure("parse_error", f"not a batch of messages: {e}") from None
+
+
+def read_lenient(line: bytes) -> Message | None:
+    """Read one line of a server; None when nothing can be made of it.
+
+    Bytes that are not UTF-8 are replaced. A line that only a lenient reader can take (NaN, lone
+    surrogates) still yields its id with a null result, so that its caller hears of it at once.
+    """
+    if not line.isascii():
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            line = line.decode("utf-8", "replace").encode()
+    try:
+        return _decode(line)
+    except RecursionError:
+        return None
+    except msgspec.DecodeError:
+        return _salvage(line)
+
+
+def _salvage(line: bytes) -> Message | None:
+    try:
+        value = json.loads(line)
+        if isinstance(value, dict) and "id" in value and "method" not in value:
+            return Message(id=msgspec.Raw(_encode(value["id"])), result=msgspec.Raw(b"null"))
+    except (ValueError, RecursionError, TypeError):
+        pass
+    return None
+
+
+def read_error(raw: bytes) -> ErrorObject:
+    """Read an error object; what has no proper shape becomes an internal error with its text."""
+    try:
+        return _decode_error(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return ErrorObject(message=bytes(raw[:500]).decode("utf-8", "replace"))
+
+
+def quoted(text: str) -> bytes:
+    """A string as JSON text."""
+    return _encode(text)
+
+
+def request_line(key: bytes, method: str, params: bytes) -> bytes:
+    return b"".join((b'{"jsonrpc":"2.0","id":', key, b',"method":', _encode(method), b',"params":', params, b"}\n"))
+
+
+def notification_line(method: str, params: bytes = b"{}") -> bytes:
+    return b"".join((b'{"jsonrpc":"2.0","method":', _encode(method), b',"params":', params, b"}\n"))
+
+
+def result_line(key: bytes, result: bytes) -> bytes:
+    return b"".join((b'{"jsonrpc":"2.0","id":', key, b',"result":', result, b"}\n"))
+
+
+def error_text(code: int, message: str, data: Any = None) -> bytes:
+    """An error object as JSON text."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return _encode(error)
+
+
+def error_line(key: bytes, error: bytes) -> bytes:
+    return b"".join((b'{"jsonrpc":"2.0","id":', key or b"null", b',"error":', error, b"}\n"))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise ValueError(f"the member {name!r} appears twice")
+            seen.add(name)
+    for name, value in pairs:
+        name.encode()
+        if isinstance(value, str):
+            value.encode()
+        elif isinstance(value, list):
+            _check_strings(value)
+    return out
+
+
+def _check_strings(values: list[Any]) -> None:
+    for value in values:
+        if isinstance(value, str):
+            value.encode()
+        elif isinstance(value, list):
+            _check_strings(value)
+
+
+def check_arguments(raw: bytes) -> None:
+    """Refuse arguments that two readers could understand differently (b29).
+
+    Raises Failure `invalid_params` for anything but an object, for duplicate member names, NaN and
+    infinities, and lone surrogates.
+    """
+    try:
+        value = msgspec.json.decode(raw)
+        # A flat object with as many members as it has colons has no member twice.
+        if type(value) is dict and len(value) == raw.count(b":"):
+            return
+    except RecursionError:
+        raise Failure("invalid_params", "the arguments are nested too deeply") from None
+    except msgspec.DecodeError:
+        pass
+    try:
+        value = json.loads(raw, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except UnicodeEncodeError:
+        raise Failure("invalid_params", "the arguments hold a lone surrogate") from None
+    except RecursionError:
+        raise Failure("invalid_params", "the arguments are nested too deeply") from None
+    except ValueError as e:
+        raise Failure("invalid_params", f"the arguments have no single meaning: {e}") from None
+    if not isinstance(value, dict):
+        raise Failure("invalid_params", "the arguments must be an object")

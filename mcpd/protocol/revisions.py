@@ -1,0 +1,46 @@
+"""The five revisions of MCP as rows: code asks the row, it never compares date strings.
+
+An unknown revision is neither newer nor older than a known one (protocol reference, section 0).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Revision(msgspec.Struct, frozen=True):
+    name: str
+    stateless: bool = False
+    """No handshake: every request carries revision and capabilities in `_meta` (4.2)."""
+    batches: bool = False
+    """A receiver must take an array of messages (2025-03-26 only)."""
+
+
+REVISIONS: dict[str, Revision] = {
+    row.name: row
+    for row in (
+        Revision("2024-11-05"),
+        Revision("2025-03-26", batches=True),
+        Revision("2025-06-18"),
+        Revision("2025-11-25"),
+        Revision("2026-07-28", stateless=True),
+    )
+}
+
+#: Offered in `initialize`; a stateless revision is never offered there (4.1).
+NEWEST_HANDSHAKE = REVISIONS["2025-11-25"]
+NEWEST_STATELESS = REVISIONS["2026-07-28"]
+
+HANDSHAKE = tuple(name for name, row in REVISIONS.items() if not row.stateless)
+STATELESS = tuple(name for name, row in REVISIONS.items() if row.stateless)
+
+
+def newest_mutual_stateless(supported: list[str]) -> Revision | None:
+    """The newest stateless revision that both sides know."""
+    known = [row for name, row in REVISIONS.items() if row.stateless and name in supported]
+    return known[-1] if known else None
+
+
+def newest_mutual_handshake(supported: list[str]) -> Revision | None:
+    known = [row for name, row in REVISIONS.items() if not row.stateless and name in supported]
+    return known[-1] if known else None

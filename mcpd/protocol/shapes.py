@@ -1,0 +1,120 @@
+"""The parts of MCP messages that mcpd reads. Everything else passes through unread.
+
+Every reader takes JSON text from a peer and is lenient about members it does not need.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from mcpd.errors import Failure
+from mcpd.protocol.jsonrpc import ABSENT
+
+T = TypeVar("T")
+
+META_REVISION = "io.modelcontextprotocol/protocolVersion"
+META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+META_CLIENT = "io.modelcontextprotocol/clientInfo"
+META_SERVER = "io.modelcontextprotocol/serverInfo"
+META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+#: The last results may be cached for none of the time: what an agent may see can change at any moment.
+LIST_CACHING = b'"ttlMs":0,"cacheScope":"private"'
+
+
+class CallParams(msgspec.Struct, frozen=True):
+    """`tools/call` (5.2)."""
+
+    name: str
+    arguments: msgspec.Raw = ABSENT
+    meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
+
+
+class ListParams(msgspec.Struct, frozen=True):
+    """Any `*/list` (5.10)."""
+
+    cursor: str | None = None
+
+
+class InitializeParams(msgspec.Struct, frozen=True, rename="camel"):
+    protocol_version: str
+    client_info: dict[str, Any] = {}
+    capabilities: dict[str, Any] = {}
+
+
+class CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
+    request_id: msgspec.Raw = ABSENT
+    reason: str = ""
+
+
+class ProgressParams(msgspec.Struct, frozen=True, rename="camel"):
+    progress_token: msgspec.Raw = ABSENT
+    progress: float = 0.0
+
+
+class ToolsPage(msgspec.Struct, frozen=True, rename="camel"):
+    tools: list[msgspec.Raw] = []
+    next_cursor: str | None = None
+
+
+class InitializeResult(msgspec.Struct, frozen=True, rename="camel"):
+    protocol_version: Any = None
+    capabilities: dict[str, Any] = {}
+    server_info: Any = None
+    instructions: Any = None
+
+
+class DiscoverResult(msgspec.Struct, frozen=True, rename="camel"):
+    supported_versions: list[str]
+    capabilities: dict[str, Any] = {}
+    instructions: Any = None
+    meta: dict[str, Any] = msgspec.field(default_factory=dict, name="_meta")
+
+
+class UnsupportedVersion(msgspec.Struct, frozen=True):
+    """`data` of -32022, and of the older refusals of `initialize` (2.1, 4.1)."""
+
+    supported: list[str] | None = None
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """The members of a request's `_meta` that mcpd acts on."""
+
+    revision: Any = msgspec.field(default=None, name=META_REVISION)
+    capabilities: Any = msgspec.field(default=None, name=META_CAPABILITIES)
+    client: Any = msgspec.field(default=None, name=META_CLIENT)
+    progress_token: msgspec.Raw = msgspec.field(default=ABSENT, name="progressToken")
+
+
+class Carrier(msgspec.Struct, frozen=True):
+    """Params of any request, for their `_meta` alone."""
+
+    meta: Meta = msgspec.field(default_factory=Meta, name="_meta")
+
+
+class ListenFilter(msgspec.Struct, frozen=True, rename="camel"):
+    tools_list_changed: bool = False
+
+
+class ListenParams(msgspec.Struct, frozen=True):
+    """`subscriptions/listen` (5.14)."""
+
+    notifications: ListenFilter = ListenFilter()
+
+
+def read_params(raw: bytes, shape: type[T]) -> T:
+    """Params of an agent's request; absent params count as an empty object. Raises Failure `invalid_params`."""
+    try:
+        return msgspec.json.decode(raw or b"{}", type=shape)
+    except (msgspec.DecodeError, RecursionError) as e:
+        raise Failure("invalid_params", f"invalid params: {e}") from None
+
+
+def read_result(raw: bytes, shape: type[T]) -> T | None:
+    """A server's result, or None when it does not have the shape."""
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except (msgspec.DecodeError, RecursionError):
+        return None

@@ -1,0 +1,89 @@
+"""What each era adds to requests and answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mcpd.protocol import dialect
+from mcpd.protocol.revisions import REVISIONS
+
+MODERN = REVISIONS["2026-07-28"]
+
+
+def test_a_stateless_request_carries_revision_and_capabilities() -> None:
+    params = json.loads(dialect.params(b'"name":"x"', dialect.standing_meta(MODERN), dialect.progress_meta(b"5")))
+    meta = params["_meta"]
+    assert params["name"] == "x"
+    assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+    assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+    assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcpd"
+    assert meta["progressToken"] == 5
+
+
+@pytest.mark.parametrize("name", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+def test_a_request_after_a_handshake_carries_only_its_token(name: str) -> None:
+    params = json.loads(dialect.params(b"", dialect.standing_meta(REVISIONS[name]), dialect.progress_meta(b"5")))
+    assert params == {"_meta": {"progressToken": 5}}
+
+
+def test_nothing_to_say_is_an_empty_object() -> None:
+    assert dialect.params(b"") == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("meta", "kept"),
+    [
+        ({"progressToken": 1}, {}),
+        ({"io.modelcontextprotocol/protocolVersion": "2026-07-28"}, {}),
+        ({"com.mcp.tools/x": 1}, {}),
+        ({"com.example.mcp/x": 1}, {"com.example.mcp/x": 1}),
+        ({"dev.mcpd/kind": "denied"}, {}),
+        ({"baggage": "userId=alice"}, {}),
+        ({"tracestate": "a=1"}, {"tracestate": "a=1"}),
+        ({"traceparent": "00-" + "0a" * 16 + "-" + "0b" * 8 + "-01"},) * 2,
+        ({"traceparent": "00-zz-01"}, {}),
+        ({"own": {"deep": [1, 2.50]}, "progressToken": "t"}, {"own": {"deep": [1, 2.50]}}),
+    ],
+)
+def test_which_members_of_meta_cross(meta: dict[str, object], kept: dict[str, object]) -> None:
+    assert json.loads(b"{" + dialect.forwarded_meta(json.dumps(meta).encode()) + b"}") == kept
+
+
+def test_meta_that_is_no_object_crosses_as_nothing() -> None:
+    assert dialect.forwarded_meta(b"[1]") == b""
+    assert dialect.forwarded_meta(b"") == b""
+
+
+def test_own_results_by_era() -> None:
+    assert json.loads(dialect.own_result(b'"tools":[]', False)) == {"tools": []}
+    modern = json.loads(dialect.own_result(b'"tools":[]', True))
+    assert modern["resultType"] == "complete"
+    assert modern["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "mcpd"
+    assert json.loads(dialect.own_result(b"", True))["resultType"] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-06-18", "2025-06-18"),
+        ("2026-07-28", "2025-11-25"),
+        ("2099-01-01", "2025-11-25"),
+        ("", "2025-11-25"),
+    ],
+)
+def test_which_revision_initialize_is_answered_with(asked: str, answered: str) -> None:
+    assert dialect.answer_revision(asked, REVISIONS).name == answered
+
+
+def test_progress_goes_on_under_the_agents_token() -> None:
+    raw = b'{"progressToken":9,"progress":0.50,"total":1,"message":"half"}'
+    assert json.loads(dialect.progress_params(raw, b'"mine"') or b"") == {
+        "progressToken": "mine",
+        "progress": 0.5,
+        "total": 1,
+        "message": "half",
+    }
+    assert dialect.progress_params(b"[]", b"1") is None

@@ -1,0 +1,136 @@
+"""The envelope, what is refused before policy (b29), and what a lenient reader saves."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpd.errors import Failure
+from mcpd.protocol import jsonrpc
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def kind_of(call: Any, *args: Any) -> str:
+    with pytest.raises(Failure) as caught:
+        call(*args)
+    return caught.value.kind
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (b"GET / HTTP/1.1", "parse_error"),
+        (b'{"jsonrpc": "2.0", "id": 1, "meth', "parse_error"),
+        (b'{"id":1,"method":"\xff"}', "parse_error"),
+        (b'{"id":1,"method":"m","params":{"a":"\xb0\xa1"}}', "parse_error"),
+        (b'{"id":1,"method":"m","params":{"a":NaN}}', "parse_error"),
+        (b"\x00\x01", "parse_error"),
+        (b"[]", "invalid_request"),
+        (b"null", "invalid_request"),
+        (b"{}", "invalid_request"),
+        (b'{"id":1}', "invalid_request"),
+        (b'{"id":1,"method":7}', "invalid_request"),
+        (b'{"id":1,"method":"m","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "invalid_request"),
+    ],
+)
+def test_what_is_no_message(line: bytes, kind: str) -> None:
+    assert kind_of(jsonrpc.read, line) == kind
+
+
+def test_payloads_keep_their_text() -> None:
+    message = jsonrpc.read(b'{"jsonrpc":"2.0","id":"a\\u0062","method":"m","params":{"n": 1.00e2, "s":"\\u00e9"}}\r')
+    assert message.key == b'"a\\u0062"'
+    assert bytes(message.params) == b'{"n": 1.00e2, "s":"\\u00e9"}'
+
+
+@given(JSON)
+def test_a_request_comes_back_as_it_went_out(value: Any) -> None:
+    params = json.dumps({"v": value}).encode()
+    line = jsonrpc.request_line(b"7", "tools/call", params)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    message = jsonrpc.read(line)
+    assert (message.key, message.method, bytes(message.params)) == (b"7", "tools/call", params)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":1,"a":2}',
+        b'{"x":{"a":1,"b":2,"a":3}}',
+        b'{"x":[{"a":1,"a":1}]}',
+        b'{"a":1,"\\u0061":2}',
+        b'{"a":NaN}',
+        b'{"a":[Infinity]}',
+        b'{"a":-Infinity}',
+        b'{"a":"\\ud800"}',
+        b'{"a":"\\udc00\\ud800"}',
+        b'{"\\ud800":1}',
+        b'{"a":["x","\\ud83d and more"]}',
+        b'{"a":{"b":["\\ud83d"]}}',
+        b"[1]",
+        b'"text"',
+        b"null",
+        b"{",
+        b"[" * 5000 + b"]" * 5000,
+        b'{"a":' * 3000 + b"1" + b"}" * 3000,
+    ],
+)
+def test_arguments_with_two_meanings_are_refused(text: bytes) -> None:
+    assert kind_of(jsonrpc.check_arguments, text) == "invalid_params"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{}",
+        b'{"a":"b:c"}',
+        b'{"a":{"a":1},"b":[{"a":1},{"a":2}]}',
+        b'{"a":"\\ud83d\\ude42"}',
+        b'{"a":1e400,"b":123456789012345678901234567890}',
+        b'{"a":{"b":{"c":"x:y"}}}',
+    ],
+)
+def test_arguments_with_one_meaning_pass(text: bytes) -> None:
+    jsonrpc.check_arguments(text)
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON))
+def test_whatever_a_json_writer_makes_passes(value: dict[str, Any]) -> None:
+    jsonrpc.check_arguments(json.dumps(value).encode())
+
+
+@given(st.binary(max_size=200))
+def test_a_lenient_reader_never_raises(line: bytes) -> None:
+    jsonrpc.read_lenient(line)
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    message = jsonrpc.read_lenient(b'{"id":1,"result":{"t":"\xb0 ok"}}')
+    assert message is not None
+    assert json.loads(bytes(message.result)) == {"t": "\ufffd ok"}
+
+
+def test_an_answer_only_a_lenient_reader_takes_still_ends_its_call() -> None:
+    message = jsonrpc.read_lenient(b'{"jsonrpc":"2.0","id":12,"result":{"x":NaN}}')
+    assert message is not None
+    assert (message.key, bytes(message.result)) == (b"12", b"null")
+
+
+def test_noise_is_none() -> None:
+    assert jsonrpc.read_lenient(b"Server listening on stdio") is None
+    assert jsonrpc.read_lenient(b'"text"') is None
+    assert jsonrpc.read_lenient(b"[" * 100_000) is None
