@@ -1,0 +1,45 @@
+"""What every transport to a server has in common."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from mcpd.api.status import Reason
+
+#: The variable by which stray processes of a server are found again (DESIGN 7).
+MARKER = "MCPD_CHILD_OF"
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """Everything that starting a process needs."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str
+
+
+class ConnectFailed(Exception):
+    """An attempt to reach a server ended without a connection.
+
+    `lasting`: nothing but a change by a person can help, so it is not retried by itself (D8).
+    """
+
+    def __init__(self, reason: Reason, message: str, *, lasting: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.lasting = lasting
+
+
+class ConnectionLost(Exception):
+    """The connection ended while a request waited."""
+
+
+class Sender(Protocol):
+    """The sending half of a transport."""
+
+    def write(self, line: bytes) -> bool:
+        """Send one message; False when it provably cannot arrive any more."""
+        ...

@@ -1,0 +1,109 @@
+"""Requests that wait for an answer.
+
+A slot is one waiting request: exactly one task waits in it, exactly one outcome settles it. It
+costs no scope, event or task of its own. Deadlines are swept from one set of live slots, by one
+task, only while there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from mcpd.errors import Failure
+
+Outcome = bytes | BaseException
+
+#: How late a deadline may be noticed, in seconds.
+SWEEP = 0.1
+
+
+class Slot:
+    """One request on its way: `wait` returns the result's JSON text or raises its failure."""
+
+    __slots__ = ("_outcome", "_task", "ceiling", "expires", "idle", "on_progress", "stream", "written")
+
+    def __init__(
+        self,
+        idle: float,
+        ceiling: float,
+        on_progress: Callable[[bytes], None] | None = None,
+        *,
+        stream: bool = False,
+    ) -> None:
+        """`idle`: seconds allowed since the start or the last progress; `ceiling`: the absolute time
+        (trio clock) at which the request ends whatever comes; 0 switches either off (D9)."""
+        self._task: trio.lowlevel.Task | None = None
+        self._outcome: Outcome | None = None
+        self.idle = idle
+        self.ceiling = ceiling
+        self.expires = 0.0
+        self.on_progress = on_progress
+        self.stream = stream
+        """The request stands for a stream of notices, which the server may end (5.14)."""
+        self.written = False
+        """The request's bytes have left mcpd, so the server may have acted on it (D3)."""
+
+    def start(self, now: float) -> None:
+        """Begin, or after progress begin again, the idle time."""
+        expires = now + self.idle if self.idle else 0.0
+        if self.ceiling and (not expires or self.ceiling < expires):
+            expires = self.ceiling
+        self.expires = expires
+
+    @property
+    def settled(self) -> bool:
+        return self._outcome is not None
+
+    def settle(self, result: Outcome) -> None:
+        """Give the outcome; the first one counts."""
+        if self._outcome is not None:
+            return
+        self._outcome = result
+        if self._task is not None:
+            trio.lowlevel.reschedule(self._task)
+            self._task = None
+
+    async def wait(self) -> bytes:
+        """The result's JSON text. Raises what the slot was settled with, and Cancelled."""
+        if self._outcome is None:
+            self._task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        got = self._outcome
+        assert got is not None
+        if isinstance(got, BaseException):
+            raise got
+        return got
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._task = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+class Deadlines:
+    """The live slots that have a deadline. One per daemon; `run` is its task."""
+
+    def __init__(self) -> None:
+        self._live: set[Slot] = set()
+        self._parked: trio.Event | None = None
+
+    def add(self, slot: Slot) -> None:
+        self._live.add(slot)
+        if self._parked is not None:
+            self._parked.set()
+            self._parked = None
+
+    def discard(self, slot: Slot) -> None:
+        self._live.discard(slot)
+
+    async def run(self) -> None:
+        while True:
+            if not self._live:
+                self._parked = trio.Event()
+                await self._parked.wait()
+            await trio.sleep(SWEEP)
+            now = trio.current_time()
+            for slot in [s for s in self._live if s.expires and s.expires <= now]:
+                self._live.discard(slot)
+                slot.settle(Failure("timed_out", "no answer within the time limit"))

@@ -1,0 +1,253 @@
+"""A server as a child process: spawned, read, written, and stopped with its whole tree (3.1, c04).
+
+`run` owns the process from the first byte to the last: when the process ends, or `run` is
+cancelled, it stops the tree in MCP's order before it returns.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import signal
+import time
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+from mcpd.protocol.framing import LineBuffer
+from mcpd.transport import sweep
+from mcpd.transport.base import MARKER, ConnectFailed, Launch
+from mcpd.transport.lines import LineWriter, read_chunk
+
+#: Pipes of 1 MiB save wake-ups for large messages (measured); unprivileged users share 64 MiB of it.
+PIPE_SIZE = 1024 * 1024
+
+#: How long a server may take to leave after its stdin is closed, and after SIGTERM (protocol reference 9).
+CLOSE_WAIT = 2.0
+TERM_WAIT = 3.0
+KILL_WAIT = 2.0
+
+#: What a process wrote just before it ended is still read for this long.
+LAST_WORDS = 0.5
+
+STDERR_LINES = 200
+STDERR_LINE = 8192
+
+
+class StderrRing:
+    """The last lines that a server wrote beside the protocol; survives its restarts (n16)."""
+
+    def __init__(self) -> None:
+        self._lines: deque[tuple[float, str]] = deque(maxlen=STDERR_LINES)
+        self._part = b""
+
+    def feed(self, chunk: bytes) -> None:
+        *lines, self._part = (self._part + chunk).split(b"\n")
+        for line in lines:
+            self.add(line[:STDERR_LINE].decode("utf-8", "replace").rstrip("\r"))
+        if len(self._part) > STDERR_LINE:
+            # Only the head of an endless line is kept.
+            self._part = self._part[:STDERR_LINE]
+
+    def add(self, text: str) -> None:
+        self._lines.append((time.time(), text))
+
+    def flush(self) -> None:
+        """Keep an unfinished last line as well."""
+        if self._part:
+            self.feed(b"\n")
+
+    def last(self, count: int) -> list[tuple[float, str]]:
+        return list(self._lines)[-count:]
+
+
+class Stdio:
+    """One child process and its pipes."""
+
+    def __init__(
+        self,
+        process: trio.Process,
+        fds: tuple[int, int, int],
+        marker: str,
+        ring: StderrRing,
+        nursery: trio.Nursery,
+    ) -> None:
+        self._process = process
+        self._stdin, self._stdout, self._stderr = fds
+        self._marker = marker
+        self._ring = ring
+        self._writer = LineWriter(self._stdin, nursery)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @classmethod
+    async def spawn(
+        cls, launch: Launch, ring: StderrRing, nursery: trio.Nursery, open_files: int | None
+    ) -> Stdio:
+        """Start the process; `run` must follow at once. `open_files`: the soft limit it gets.
+
+        Raises ConnectFailed.
+        """
+        ours, theirs = _pipes()
+        try:
+            process = await trio.lowlevel.open_process(
+                list(launch.argv),
+                stdin=theirs[0],
+                stdout=theirs[1],
+                stderr=theirs[2],
+                cwd=launch.cwd,
+                env=launch.env,
+                start_new_session=True,
+            )
+        except OSError as e:
+            _close(ours)
+            raise _spawn_failure(launch, e) from None
+        except BaseException:
+            _close(ours)
+            raise
+        finally:
+            _close(theirs)
+        if open_files is not None:
+            _limit_files(process.pid, open_files)
+        return cls(process, ours, launch.env[MARKER], ring, nursery)
+
+    def write(self, line: bytes) -> bool:
+        return self._writer.write(line)
+
+    async def run(self, receive: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
+        """Hand every line to `receive` until the process ends, then say how to `lost`, then clean up."""
+        try:
+            async with trio.open_nursery() as nursery:
+                over = trio.Event()
+                end = trio.Event()
+                nursery.start_soon(self._read, receive, end, over)
+                nursery.start_soon(self._drain_stderr)
+                nursery.start_soon(self._await_exit, over)
+                await over.wait()
+                with trio.move_on_after(LAST_WORDS):
+                    await (end.wait() if self._process.returncode is not None else self._process.wait())
+                self._ring.flush()
+                lost(self.ending())
+                nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._stop()
+
+    def ending(self) -> str:
+        """How the process ended, in words."""
+        code = self._process.returncode
+        if code is None:
+            return "the server closed its output"
+        if code < 0:
+            return f"the server was ended by {signal.Signals(-code).name}"
+        return f"the server exited with code {code}"
+
+    async def _read(self, receive: Callable[[bytes], None], end: trio.Event, over: trio.Event) -> None:
+        buffer = LineBuffer()
+        dropped = 0
+        while chunk := await read_chunk(self._stdout):
+            for line in buffer.feed(chunk):
+                receive(line)
+            if buffer.dropped != dropped:
+                dropped = buffer.dropped
+                self._ring.add(f"[mcpd] dropped {dropped} messages over the limit of 16 MiB")
+        end.set()
+        over.set()
+
+    async def _drain_stderr(self) -> None:
+        while chunk := await read_chunk(self._stderr):
+            self._ring.feed(chunk)
+
+    async def _await_exit(self, over: trio.Event) -> None:
+        await self._process.wait()
+        over.set()
+
+    async def _stop(self) -> None:
+        """Close stdin, 2 s, SIGTERM, 3 s, SIGKILL, then everything that bears the marker (DESIGN 7)."""
+        self._writer.close()
+        _close((self._stdin,))
+        async with trio.open_nursery() as nursery:
+            # A child that is blocked on a full pipe never sees the end of its input.
+            nursery.start_soon(self._discard, self._stdout)
+            nursery.start_soon(self._drain_stderr)
+            for wait, act in ((CLOSE_WAIT, signal.SIGTERM), (TERM_WAIT, signal.SIGKILL), (KILL_WAIT, None)):
+                with trio.move_on_after(wait):
+                    await self._process.wait()
+                if self._process.returncode is not None:
+                    break
+                if act is not None:
+                    self._signal_group(act)
+            await self._sweep()
+            nursery.cancel_scope.cancel()
+        _close((self._stdout, self._stderr))
+        self._ring.flush()
+
+    async def _discard(self, fd: int) -> None:
+        while await read_chunk(fd):
+            pass
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        try:
+            # The process is its group's leader (start_new_session) and not reaped yet.
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            pass
+
+    async def _sweep(self) -> None:
+        """End what the server left behind: launchers' grandchildren, processes in sessions of their own."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            left = sweep.find(self._marker)
+            if not left:
+                return
+            sweep.end(left, number)
+            for _ in range(20):
+                await trio.sleep(0.05)
+                if not sweep.find(self._marker):
+                    return
+
+
+def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Pipes for stdin, stdout and stderr: (our ends, the child's ends)."""
+    in_read, in_write = os.pipe2(os.O_CLOEXEC)
+    out_read, out_write = os.pipe2(os.O_CLOEXEC)
+    err_read, err_write = os.pipe2(os.O_CLOEXEC)
+    for fd in (in_write, out_read, err_read):
+        os.set_blocking(fd, False)
+    for fd in (in_write, out_read):
+        try:
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        except OSError:
+            # The user's share of large pipes is used up; the default size serves as well.
+            break
+    return (in_write, out_read, err_read), (in_read, out_write, err_write)
+
+
+def _close(fds: tuple[int, ...]) -> None:
+    for fd in fds:
+        trio.lowlevel.notify_closing(fd)
+        os.close(fd)
+
+
+def _limit_files(pid: int, soft: int) -> None:
+    try:
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+    except OSError:
+        # It has ended already.
+        pass
+
+
+def _spawn_failure(launch: Launch, e: OSError) -> ConnectFailed:
+    command = launch.argv[0]
+    if e.errno == errno.ENOENT:
+        return ConnectFailed(
+            "not_executable", f'cannot start "{command}": its interpreter was not found', lasting=True
+        )
+    if e.errno in (errno.EACCES, errno.ENOEXEC):
+        return ConnectFailed("not_executable", f'cannot start "{command}": {e.strerror}', lasting=True)
+    return ConnectFailed("failed", f'cannot start "{command}": {e.strerror}')
