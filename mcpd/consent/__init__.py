@@ -1,0 +1,1 @@
+"""What a person has agreed to or switched, kept across restarts in state.db."""

@@ -1,0 +1,101 @@
+"""The runtime switch of every server and the definitions that were accepted (b31, a03).
+
+The file is state.db. Everything is read once, when it is opened; each change is written
+through to the disk before it counts and before the method returns: a few milliseconds
+that may be spent in the trio thread, because people cause them, not calls.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mcpd.config.spec import Problem
+from mcpd.database import Schema, open_database, reason
+from mcpd.errors import Failure
+
+SCHEMA = Schema(
+    version=1,
+    script="""
+    create table servers (
+        name text primary key,
+        enabled integer not null,
+        accepted_digest text,
+        changed_at real not null
+    )
+    """,
+    probe="select name, enabled, accepted_digest, changed_at from servers limit 1",
+)
+#: With the rollback journal a commit is on the disk, and the database is one file.
+_PRAGMAS = ("journal_mode = delete", "synchronous = full")
+
+
+class _Row(NamedTuple):
+    enabled: bool = True
+    accepted: str | None = None
+
+
+class StateBook:
+    """The only owner of state.db. Not for use by several threads at once.
+
+    Raises Failure when it is made: "refused" for a file of a newer version,
+    "not_writable". A damaged file is set aside, nothing in it counts, and `problems`
+    says so.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection, aside = open_database(path, SCHEMA, _PRAGMAS)
+        self.problems: tuple[Problem, ...] = ()
+        if aside is not None:
+            what = "damaged: what was switched off or accepted in it is forgotten"
+            self.problems = (Problem(str(path), "", f"{what}; it is now {aside}"),)
+        rows = self._connection.execute("select name, enabled, accepted_digest from servers")
+        self._rows = {name: _Row(bool(enabled), digest) for name, enabled, digest in rows}
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def switched_off(self) -> frozenset[str]:
+        """The servers that `mcpctl disable` has switched off."""
+        return frozenset(name for name, row in self._rows.items() if not row.enabled)
+
+    def set_enabled(self, name: str, enabled: bool) -> None:
+        """Switch a server on or off. Raises Failure("not_writable"); it is as before then."""
+        self._put(name, self._row(name)._replace(enabled=enabled))
+
+    def accepted(self, name: str) -> str | None:
+        """The digest of the definition that was accepted last."""
+        return self._row(name).accepted
+
+    def accept(self, name: str, digest: str) -> None:
+        """Remember a definition as accepted. Raises Failure("not_writable")."""
+        self._put(name, self._row(name)._replace(accepted=digest))
+
+    def forget(self, name: str) -> None:
+        """Drop all that is known of a server. Raises Failure("not_writable")."""
+        if name in self._rows:
+            self._write(f'forget the server "{name}"', "delete from servers where name = ?", (name,))
+            del self._rows[name]
+
+    def _row(self, name: str) -> _Row:
+        return self._rows.get(name, _Row())
+
+    def _put(self, name: str, row: _Row) -> None:
+        if self._rows.get(name) == row:
+            return
+        self._write(
+            f'keep the state of the server "{name}"',
+            "insert or replace into servers values (?, ?, ?, ?)",
+            (name, row.enabled, row.accepted, time.time()),
+        )
+        self._rows[name] = row
+
+    def _write(self, what: str, statement: str, values: Sequence[object]) -> None:
+        try:
+            self._connection.execute(statement, values)
+        except sqlite3.Error as error:
+            raise Failure("not_writable", f"cannot {what}: {self._path}: {reason(error)}") from error

@@ -1,0 +1,161 @@
+"""state.db: what it keeps, and what happens to one that cannot be used."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from mcpd.consent.state import StateBook
+from mcpd.errors import Failure
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "mcpd" / "state.db"
+
+
+def damaged(path: Path) -> list[str]:
+    return sorted(name for name in os.listdir(path.parent) if ".damaged-" in name)
+
+
+def test_what_is_kept_is_there_after_a_restart(path: Path) -> None:
+    book = StateBook(path)
+    assert (book.switched_off(), book.accepted("a"), book.problems) == (frozenset(), None, ())
+    book.set_enabled("a", False)
+    book.set_enabled("b", False)
+    book.set_enabled("b", True)
+    book.accept("a", "digest-1")
+    book.accept("a", "digest-2")
+    book.accept("c", "digest-3")
+    # No close: a killed daemon does not close either.
+    again = StateBook(path)
+    for each in (book, again):
+        assert each.switched_off() == {"a"}
+        assert (each.accepted("a"), each.accepted("b"), each.accepted("c")) == ("digest-2", None, "digest-3")
+        each.close()
+
+
+def test_a_forgotten_server_is_on_and_not_accepted(path: Path) -> None:
+    book = StateBook(path)
+    book.set_enabled("a", False)
+    book.accept("a", "digest")
+    book.forget("a")
+    book.forget("never-seen")
+    again = StateBook(path)
+    for each in (book, again):
+        assert (each.switched_off(), each.accepted("a")) == (frozenset(), None)
+        each.close()
+
+
+def test_the_file_is_private_and_alone(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        book = StateBook(path)
+        book.set_enabled("a", False)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert os.listdir(path.parent) == ["state.db"]
+    book.close()
+
+
+def test_a_newer_version_is_refused_and_left_as_it_is(path: Path) -> None:
+    StateBook(path).close()
+    with sqlite3.connect(path) as other:
+        other.execute("update meta set version = 2")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(Failure) as caught:
+        StateBook(path)
+    assert caught.value.kind == "refused"
+    assert "version 2" in caught.value.message
+    assert path.read_bytes() == before
+    assert damaged(path) == []
+
+
+@pytest.mark.parametrize(
+    "how", ["garbage", "cut", "scribbled", "no version", "other tables", "missing column"]
+)
+def test_a_damaged_file_is_set_aside_and_nothing_in_it_counts(path: Path, how: str) -> None:
+    book = StateBook(path)
+    book.accept("a", "digest")
+    book.close()
+    data = path.read_bytes()
+    if how == "garbage":
+        path.write_bytes(b"not a database " * 100)
+    elif how == "cut":
+        path.write_bytes(data[:5000])
+    elif how == "scribbled":
+        path.write_bytes(data[:4096] + b"\xa5" * (len(data) - 4096))
+    else:
+        statement = {
+            "no version": "delete from meta",
+            "other tables": "drop table servers",
+            "missing column": "alter table servers drop column accepted_digest",
+        }[how]
+        with sqlite3.connect(path) as other:
+            other.execute(statement)
+        other.close()
+    fresh = StateBook(path)
+    assert (fresh.switched_off(), fresh.accepted("a")) == (frozenset(), None)
+    [problem] = fresh.problems
+    [aside] = damaged(path)
+    assert problem.file == str(path)
+    assert aside in problem.message
+    fresh.set_enabled("b", False)
+    fresh.close()
+    again = StateBook(path)
+    assert again.switched_off() == {"b"}
+    assert again.problems == ()
+    again.close()
+
+
+def test_an_earlier_damaged_file_is_not_replaced(path: Path) -> None:
+    for content in (b"first " * 50, b"second " * 50):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        StateBook(path).close()
+    kept = {(path.parent / name).read_bytes() for name in damaged(path)}
+    assert kept == {b"first " * 50, b"second " * 50}
+
+
+def test_a_locked_file_is_not_taken_for_a_damaged_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpd.database.BUSY", 0.05)
+    StateBook(path).close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin exclusive")
+    with pytest.raises(Failure) as caught:
+        StateBook(path)
+    assert caught.value.kind == "not_writable"
+    other.close()
+    assert damaged(path) == []
+
+
+def test_a_change_that_cannot_be_written_does_not_count(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpd.database.BUSY", 0.05)
+    book = StateBook(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin immediate")
+    with pytest.raises(Failure) as caught:
+        book.set_enabled("a", False)
+    assert caught.value.kind == "not_writable"
+    with pytest.raises(Failure) as caught:
+        book.accept("a", "digest")
+    assert caught.value.kind == "not_writable"
+    assert (book.switched_off(), book.accepted("a")) == (frozenset(), None)
+    other.close()
+    book.set_enabled("a", False)
+    assert book.switched_off() == {"a"}
+    book.close()
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Failure) as caught:
+        StateBook(tmp_path / "file" / "state.db")
+    assert caught.value.kind == "not_writable"

@@ -1,0 +1,304 @@
+"""The journal: nothing recorded is lost without a mark, nothing grows without bound."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from mcpd import journal as module
+from mcpd.errors import Failure
+from mcpd.journal import FULL, LIMIT, Entry, Journal
+
+
+@asynccontextmanager
+async def running(journal: Journal) -> AsyncIterator[Journal]:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(journal.run)
+        yield journal
+        nursery.cancel_scope.cancel()
+
+
+def stored(path: Path) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute("select server, tool, outcome from entries order by id").fetchall()
+    finally:
+        connection.close()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Waits for what another thread does; fails with the test's own limit."""
+    while not true():  # noqa: ASYNC110 - a thread and SQLite tell nobody
+        await trio.sleep(0.01)
+
+
+async def until_stored(path: Path, count: int) -> None:
+    await until(lambda: len(stored(path)) >= count)
+
+
+def entry(tool: str = "t", **more: object) -> Entry:
+    return Entry(server="s", tool=tool, outcome="ok", **more)  # type: ignore[arg-type]
+
+
+async def test_what_is_recorded_is_written_soon_and_in_order(tmp_path: Path, real_clock: None) -> None:
+    path = tmp_path / "state" / "journal.db"
+    async with running(Journal(path)) as journal:
+        for number in range(5):
+            journal.record(entry(str(number)))
+        await until_stored(path, 5)
+        # The task waits again and is woken again.
+        journal.record(entry("5"))
+        await until_stored(path, 6)
+    assert stored(path) == [("s", str(number), "ok") for number in range(6)]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    # Closed in order: no companions are left.
+    assert os.listdir(path.parent) == ["journal.db"]
+
+
+async def test_what_waits_at_the_end_is_written(tmp_path: Path, real_clock: None) -> None:
+    path = tmp_path / "journal.db"
+    async with running(Journal(path)) as journal:
+        journal.record(entry("last"))
+    assert stored(path) == [("s", "last", "ok")]
+
+
+async def test_a_query_sees_what_was_just_recorded_and_wakes_nothing_up_wrongly(
+    tmp_path: Path, real_clock: None
+) -> None:
+    path = tmp_path / "journal.db"
+    async with running(Journal(path)) as journal:
+        await trio.testing.wait_all_tasks_blocked()
+        assert await journal.query() == []
+        journal.record(entry("a"))
+        assert [found.tool for found in await journal.query()] == ["a"]
+        # The task that writes by itself must not have been left behind by the queries.
+        journal.record(entry("b"))
+        await until_stored(path, 2)
+
+
+async def test_queries(tmp_path: Path, real_clock: None) -> None:
+    everything = Entry(
+        at=30.5,
+        kind="change",
+        session="7",
+        agent="coder",
+        pid=42,
+        exe="/usr/bin/x",
+        server="b",
+        tool="t",
+        method="tools/call",
+        decision="allow",
+        because="a rule",
+        outcome="ok",
+        duration=0.25,
+        request_bytes=10,
+        result_bytes=20,
+        digest="abc",
+    )
+    async with running(Journal(tmp_path / "journal.db", keep_days=0)) as journal:
+        for number, (server, agent) in enumerate([("a", "x"), ("b", "x"), ("a", "y")]):
+            journal.record(Entry(at=10.0 * number, server=server, agent=agent))
+        journal.record(everything)
+
+        async def times(**asked: object) -> list[float]:
+            return [found.at for found in await journal.query(**asked)]  # type: ignore[arg-type]
+
+        assert await times() == [30.5, 20, 10, 0]
+        assert await times(server="a") == [20, 0]
+        assert await times(agent="x") == [10, 0]
+        assert await times(server="a", agent="x") == [0]
+        assert await times(since=20) == [30.5, 20]
+        assert await times(limit=2) == [30.5, 20]
+        assert await times(server="' or 1 --") == []
+        assert (await journal.query(limit=1)) == [everything]
+
+
+async def test_waiting_entries_are_bounded_and_the_loss_is_marked(tmp_path: Path, real_clock: None) -> None:
+    journal = Journal(tmp_path / "journal.db")
+    for number in range(LIMIT + 7):
+        journal.record(Entry(at=1e9 + number, tool=str(number)))
+    async with running(journal):
+        [newest] = await journal.query(limit=1)
+        assert newest.tool == str(LIMIT + 6)
+        every = await journal.query(limit=10_000, since=0)
+    assert len(stored(tmp_path / "journal.db")) == LIMIT + 1
+    assert every[-1].tool == "7"
+    connection = sqlite3.connect(tmp_path / "journal.db")
+    marks = connection.execute("select because from entries where kind = 'gap'").fetchall()
+    connection.close()
+    assert marks == [("7 entries before this one were not written",)]
+
+
+async def test_a_full_batch_is_written_at_once(
+    tmp_path: Path, real_clock: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAIT", 3600)
+    path = tmp_path / "journal.db"
+    async with running(Journal(path)) as journal:
+        for _ in range(FULL + 1):
+            journal.record(entry())
+        await until_stored(path, FULL + 1)
+
+
+async def test_bytes_that_are_no_text_and_long_texts_are_stored_in_some_form(
+    tmp_path: Path, real_clock: None
+) -> None:
+    async with running(Journal(tmp_path / "journal.db")) as journal:
+        journal.record(entry("before"))
+        journal.record(entry("odd", exe=os.fsdecode(b"/tmp/\xff")))
+        journal.record(entry("long", because="x" * 100_000))
+        long, odd, before = await journal.query()
+    assert (before.tool, odd.exe, len(long.because)) == ("before", "/tmp/?", 2000)
+
+
+async def test_a_deleted_file_is_made_again(tmp_path: Path, real_clock: None) -> None:
+    path = tmp_path / "journal.db"
+    async with running(Journal(path)) as journal:
+        journal.record(entry("old"))
+        await until_stored(path, 1)
+        for file in tmp_path.iterdir():
+            file.unlink()
+        journal.record(entry("new"))
+        assert [found.tool for found in await journal.query()] == ["new"]
+    assert stored(path) == [("s", "new", "ok")]
+
+
+async def test_a_file_damaged_before_the_start_is_set_aside(tmp_path: Path, real_clock: None) -> None:
+    path = tmp_path / "journal.db"
+    path.write_bytes(b"not a database " * 1000)
+    async with running(Journal(path)) as journal:
+        [problem] = journal.problems
+        assert "damaged" in problem.message
+        journal.record(entry())
+    assert stored(path) == [("s", "t", "ok")]
+    [aside] = [file for file in tmp_path.iterdir() if ".damaged-" in file.name]
+    assert aside.read_bytes().startswith(b"not a database")
+
+
+async def test_a_file_damaged_while_running_costs_no_entry_of_the_batch(
+    tmp_path: Path, real_clock: None
+) -> None:
+    path = tmp_path / "journal.db"
+    async with running(Journal(path)) as journal:
+        journal.record(entry("old"))
+        await until_stored(path, 1)
+        connection = sqlite3.connect(path)
+        connection.execute("drop table entries")
+        connection.close()
+        journal.record(entry("new"))
+        assert [found.tool for found in await journal.query()] == ["new"]
+        assert journal.problems
+
+
+async def test_a_newer_version_is_refused(tmp_path: Path, real_clock: None) -> None:
+    path = tmp_path / "journal.db"
+    async with running(Journal(path)):
+        pass
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("update meta set version = 99")
+    connection.close()
+    with pytest.raises(Failure) as caught:
+        await Journal(path).run()
+    assert caught.value.kind == "refused"
+
+
+async def test_a_failed_write_is_tried_again_and_loses_nothing(
+    tmp_path: Path, real_clock: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpd.database.BUSY", 0.01)
+    monkeypatch.setattr(module, "AGAIN", 0.02)
+    path = tmp_path / "journal.db"
+    async with running(Journal(path)) as journal:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("begin immediate")
+        journal.record(entry("1"))
+        await until(lambda: journal.error != "")
+        journal.record(entry("2"))
+        other.execute("rollback")
+        other.close()
+        await until_stored(path, 2)
+        # What a query meets is a finished write.
+        assert [found.tool for found in await journal.query()] == ["2", "1"]
+        assert journal.error == ""
+
+
+async def test_entries_that_could_not_be_written_are_bounded_too(
+    tmp_path: Path, real_clock: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpd.database.BUSY", 0.01)
+    monkeypatch.setattr(module, "AGAIN", 0.02)
+    path = tmp_path / "journal.db"
+    async with running(Journal(path)) as journal:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("begin immediate")
+        journal.record(entry())
+        await until(lambda: journal.error != "")
+        for number in range(LIMIT + 4):
+            journal.record(entry(str(number)))
+            if number == LIMIT // 2:
+                # A failed attempt in the middle puts back what it took.
+                await trio.testing.wait_all_tasks_blocked()
+        other.execute("rollback")
+        other.close()
+        await until_stored(path, LIMIT + 1)
+        [gap] = [found for found in await journal.query(limit=10_000, server="") if found.kind == "gap"]
+    assert gap.because == "5 entries before this one were not written"
+
+
+async def test_entries_that_are_too_old_go(tmp_path: Path, real_clock: None) -> None:
+    path = tmp_path / "journal.db"
+    now = time.time()
+    async with running(Journal(path)) as journal:
+        for days in (100, 91, 89, 0):
+            journal.record(entry(str(days), at=now - days * 86400))
+    for keep, left in ((0, ["100", "91", "89", "0"]), (90, ["89", "0"])):
+        async with running(Journal(path, keep_days=keep)):
+            pass
+        assert [tool for _, tool, _ in stored(path)] == left
+
+
+async def test_the_oldest_go_when_the_file_is_too_large(tmp_path: Path, real_clock: None) -> None:
+    path = tmp_path / "journal.db"
+    async with running(Journal(path, keep_bytes=0)) as journal:
+        for number in range(3000):
+            journal.record(entry(str(number), because="x" * 1000))
+    before = path.stat().st_size
+    assert before > 3_000_000
+    limit = 1 << 20
+    async with running(Journal(path, keep_bytes=limit)):
+        pass
+    kept = [tool for _, tool, _ in stored(path)]
+    assert path.stat().st_size <= limit
+    # About nine tenths of the limit stay, and they are the newest.
+    assert 600 < len(kept) < 1000
+    assert kept == [str(number) for number in range(3000 - len(kept), 3000)]
+
+
+def test_recording_costs_about_a_microsecond(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db")
+    one = entry()
+    gc.disable()
+    try:
+        best = min(_seconds(journal, one, 1000) for _ in range(20))
+    finally:
+        gc.enable()
+    # Ten times what it takes on a quiet machine: it guards against waiting, not against noise.
+    assert best / 1000 < 10e-6
+
+
+def _seconds(journal: Journal, one: Entry, times: int) -> float:
+    began = time.perf_counter()
+    for _ in range(times):
+        journal.record(one)
+    return time.perf_counter() - began
