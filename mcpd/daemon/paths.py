@@ -9,10 +9,12 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from mcpd.errors import Failure
+from mcpd.files import make_private_folder
 
 #: The longest path that AF_UNIX takes, in bytes.
 SOCKET_PATH_LIMIT = 107
@@ -86,6 +88,18 @@ def resolve(environ: Mapping[str, str], uid: int) -> Paths:
         state=f"{state}/mcpd",
         cache=f"{_base(environ, 'XDG_CACHE_HOME', f'{home}/.cache')}/mcpd",
     )
+
+
+def settle() -> Paths:
+    """The folders of this process, with those that only mcpd writes made. Raises Failure."""
+    uid = os.getuid()
+    paths = resolve(os.environ, uid)
+    make_private(paths.runtime, uid)
+    try:
+        make_private_folder(Path(paths.state))
+    except OSError as e:
+        raise Failure("refused", f'cannot create folder "{paths.state}": {str(e.strerror).lower()}') from None
+    return paths
 
 
 def _user(uid: int) -> str:

@@ -216,6 +216,7 @@ class Doors:
         self._control = _Entrance(Door(paths.control_socket, self._uid), control, self._operators)
         self._agents: dict[str, _Entrance] = {}
         self._nursery: trio.Nursery | None = None
+        self._closed = False
 
     @property
     def agent_sockets(self) -> dict[str, str]:
@@ -284,6 +285,7 @@ class Doors:
 
     def close(self) -> None:
         """Let nobody in any more; who is in stays. The folders stay: a sandbox may have one mounted."""
+        self._closed = True
         for entrance in self._entrances():
             entrance.door.close()
 
@@ -319,8 +321,8 @@ class Doors:
             stream.socket.close()
 
     async def _keep(self) -> None:
-        """Bind again what vanished or was replaced, told by the kernel (inotify)."""
-        while True:
+        """Bind again what vanished or was replaced, told by the kernel (inotify); until `close`."""
+        while not self._closed:
             try:
                 watch = Watch(map(Path, self._folders()))
             except OSError as e:

@@ -216,6 +216,15 @@ async def test_only_the_own_inode_is_removed_at_the_end(place: Place) -> None:
     assert not place.default.exists()
 
 
+async def test_closed_doors_stay_closed_and_who_is_in_stays(place: Place, real_clock: None) -> None:
+    async with place.running() as doors, visit(place.default) as visitor:
+        doors.close()
+        await trio.sleep(1)  # longer than changes in a folder take to settle
+        assert (place.control.exists(), place.default.exists()) == (False, False)
+        await visitor.send_all(b"x")
+        assert await visitor.receive_some() == b""
+
+
 async def test_another_daemon_that_took_the_folder_ends_this_one(place: Place, real_clock: None) -> None:
     async with place.running():
         shutil.rmtree(place.runtime)

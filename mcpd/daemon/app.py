@@ -1,0 +1,288 @@
+"""The daemon from its lock to its last line: what is opened in which order, and how it ends.
+
+What must stop last is opened first: journal, sockets with their sessions, servers, watchers. A stop closes
+the sockets, then the servers (open calls get their error), then the sessions, then the journal.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import secrets
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import trio
+from msgspec.structs import replace
+
+from mcpd import __version__, admin
+from mcpd.agents import session
+from mcpd.broker import Broker
+from mcpd.changes import Changes
+from mcpd.config import load
+from mcpd.config.spec import Config, Problem
+from mcpd.config.watch import Watch
+from mcpd.consent.state import StateBook
+from mcpd.control import listener
+from mcpd.daemon import logs, process, systemd
+from mcpd.daemon.guard import Guard
+from mcpd.daemon.lock import Lock
+from mcpd.daemon.paths import Paths
+from mcpd.daemon.sockets import Doors
+from mcpd.errors import Failure
+from mcpd.journal import Journal
+from mcpd.transport import sweep
+from mcpd.upstream.cache import CatalogCache
+from mcpd.upstream.fleet import Fleet
+from mcpd.views import Views
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a stop may take; then SIGALRM ends the process and the guard does the rest. Each step has a
+#: limit of its own (servers: 2 s, SIGTERM, 3 s, SIGKILL); systemd waits 20 s (TimeoutStopSec).
+STOP_LIMIT = 15
+#: Seconds in which sessions write their last answers.
+LAST_WORDS = 0.2
+#: Seconds between two changes of what `systemctl status` shows.
+STATUS_PAUSE = 1.0
+
+
+def run(paths: Paths, lock: Lock, guard: Guard, *, on_demand: bool) -> None:
+    """Be the daemon until somebody stops it. Raises Failure when it cannot start."""
+    logs.set_up(paths.log_file, on_demand=on_demand)
+    process.keep_large_blocks()
+    open_files = process.raise_file_limit()
+    instance = secrets.token_hex(6)
+    ours = f"{paths.runtime_id}.{instance}"
+    guard.watch(ours)
+    _end_leftovers(partial(sweep.clear_others, paths.runtime_id, instance))
+    try:
+        trio.run(partial(serve, paths, lock, instance, open_files, on_demand=on_demand))
+    except Failure:
+        raise
+    except BaseException:
+        log.critical("mcpd %s ends by an error of its own", __version__, exc_info=True)
+        raise
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)  # the rest takes a moment and has STOP_LIMIT
+    _end_leftovers(partial(sweep.clear, lambda: sweep.find(ours)))
+    guard.dismiss()
+    log.info("mcpd has stopped")
+
+
+def _end_leftovers(clear: Callable[[], tuple[list[sweep.Process], list[sweep.Process]]]) -> None:
+    ended, spared = clear()
+    for left in ended:
+        log.warning("ended %s, which a server had left behind", left)
+    for left in spared:
+        log.warning("%s was started by a server and detached itself; it is left alone", left)
+
+
+async def serve(paths: Paths, lock: Lock, instance: str, open_files: int, *, on_demand: bool) -> None:
+    """Everything between lock and guard. Raises Failure when a socket or a database cannot be had."""
+    # Armed before the files are read, so that no change in between is missed.
+    watch = _watch(paths.config, paths.servers_dir)
+    broker = _open(paths, instance, open_files)
+    doors = Doors(
+        paths,
+        lock,
+        broker.stop,
+        control=partial(listener.serve, broker),
+        agent=lambda name: lambda stream: session.serve_connection(broker, stream, name),
+    )
+    doors.open(systemd.take_sockets())
+    doors.apply(broker.config.agents)
+    async with (
+        _running(broker.journal.run),
+        _running(partial(_heed_signals, broker)),
+        _running(doors.run, linger=LAST_WORDS),
+        _running(broker.fleet.run),
+        _running(partial(_look_after, broker, doors, watch)),
+    ):
+        if broker.journal.problems:
+            broker.config = _with_problems(broker.config, broker.config.problems + broker.journal.problems)
+        _ready(broker, on_demand=on_demand)
+        await broker.stop.wait()
+        signal.alarm(STOP_LIMIT)
+        log.info("stopping")
+        systemd.notify("STOPPING=1", f"EXTEND_TIMEOUT_USEC={STOP_LIMIT}000000", "STATUS=stopping the servers")
+        doors.close()
+    broker.state.close()
+
+
+def _open(paths: Paths, instance: str, open_files: int) -> Broker:
+    """All owners, with what the files say. A broken configuration is something to show, not to stop for.
+
+    Raises Failure when state.db cannot be had.
+    """
+    environ = dict(os.environ)
+    changes = Changes()
+    state = StateBook(Path(paths.state_db))
+    config = load.load(Path(paths.config), environ)
+    config = _with_problems(config, config.problems + state.problems)
+    settings = config.settings
+    cache = CatalogCache(Path(paths.cache))
+    marker = f"{paths.runtime_id}.{instance}."
+    fleet = Fleet(changes, cache, environ, marker, open_files)
+    fleet.apply(config, state.switched_off(), {})
+    return Broker(
+        config=config,
+        fleet=fleet,
+        journal=Journal(Path(paths.journal_db), settings.journal_keep_days, settings.journal_keep_bytes),
+        state=state,
+        changes=changes,
+        views=Views(changes),
+        config_dir=paths.config,
+        control_socket=paths.control_socket,
+        agents_dir=paths.agents,
+        environ=environ,
+        instance=instance,
+        started=time.time(),
+        secret=secrets.token_bytes(32),
+    )
+
+
+def _with_problems(config: Config, problems: tuple[Problem, ...]) -> Config:
+    for problem in problems:
+        log.warning("%s: %s: %s", problem.file, problem.place or "-", problem.message)
+    return replace(config, problems=problems)
+
+
+Service = Callable[..., Awaitable[object]]
+"""An async function with a `task_status`, as `trio.Nursery.start` wants it; runs until cancelled."""
+
+
+@asynccontextmanager
+async def _running(service: Service, *, linger: float = 0.0) -> AsyncIterator[None]:
+    """The service is up inside the block; on leaving it gets `linger` seconds, and has ended after that.
+
+    A Failure to start comes out as it is, unless this runs inside another nursery.
+    """
+    refused: Failure | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            await nursery.start(service)
+        except Failure as failure:
+            refused = failure
+        else:
+            yield
+            if linger:
+                await trio.sleep(linger)
+            nursery.cancel_scope.cancel()
+    if refused is not None:
+        raise refused
+
+
+def _ready(broker: Broker, *, on_demand: bool) -> None:
+    """The sockets are served and the configuration is loaded; servers may still be connecting."""
+    systemd.notify("READY=1", f"STATUS={_status(broker)}")
+    log.info("mcpd %s serves %s, %s", __version__, broker.control_socket, _status(broker))
+    if on_demand and not systemd.stderr_is_journal(os.environ):
+        # Whoever started us may wait for the end of our output.
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        os.close(null)
+    gc.freeze()  # what is there now stays: no need to look through it again and again
+    gc.enable()
+
+
+async def _heed_signals(
+    broker: Broker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """SIGTERM and SIGINT stop, SIGHUP reads the files again. In force until everything has ended."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+        task_status.started()
+        async for signum in received:
+            if signum != signal.SIGHUP:
+                broker.stop.set()
+                continue
+            try:
+                await admin.reload(broker)
+            except Failure as failure:
+                log.error("not reloaded: %s", failure.message)
+
+
+async def _look_after(
+    broker: Broker,
+    doors: Doors,
+    watch: Watch | None,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """What goes on beside sessions and servers."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.announce, broker)
+        nursery.start_soon(_follow_agents, broker, doors)
+        nursery.start_soon(_follow_files, broker, watch)
+        if os.environ.get("NOTIFY_SOCKET"):
+            nursery.start_soon(_show_status, broker)
+        interval = systemd.watchdog_interval(os.environ, os.getpid())
+        if interval is not None:
+            nursery.start_soon(_show_life, interval)
+        task_status.started()
+
+
+async def _follow_agents(broker: Broker, doors: Doors) -> None:
+    """A socket for every agent of the configuration."""
+    with broker.changes.subscribe() as changes:
+        async for change in changes:
+            if change.topic == "servers":
+                doors.apply(broker.config.agents)
+
+
+async def _follow_files(broker: Broker, watch: Watch | None) -> None:
+    """Apply by itself what narrows when the user's files change (a03)."""
+    while watch is not None:
+        with watch:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_until_moved, broker, nursery.cancel_scope)
+                await watch.changed()
+                nursery.cancel_scope.cancel()
+        watch = _watch(broker.config_dir, broker.config.settings.servers_dir)
+        await admin.apply_watched(broker)
+
+
+async def _until_moved(broker: Broker, scope: trio.CancelScope) -> None:
+    """Cancel once `servers_dir` is another folder."""
+    before = broker.config.settings.servers_dir
+    with broker.changes.subscribe() as changes:
+        async for _ in changes:
+            if broker.config.settings.servers_dir != before:
+                scope.cancel()
+
+
+def _watch(config: str, servers_dir: str) -> Watch | None:
+    """On the folders of the user's files; None when the kernel has no watch left."""
+    try:
+        return Watch([Path(config), Path(servers_dir), Path(config, "agents.d")])
+    except OSError as e:
+        log.warning("changed files are not noticed, use `mcpctl reload`: %s", e.strerror)
+        return None
+
+
+async def _show_status(broker: Broker) -> None:
+    """One line for `systemctl status`, at most one a second."""
+    with broker.changes.subscribe(limit=1) as changes:
+        async for _ in changes:
+            systemd.notify(f"STATUS={_status(broker)}")
+            await trio.sleep(STATUS_PAUSE)
+
+
+def _status(broker: Broker) -> str:
+    states = Counter(upstream.status.state for upstream in broker.fleet.all())
+    total = f"{states.total()} servers"
+    return f"{total}: {', '.join(f'{n} {state}' for state, n in sorted(states.items()))}" if states else total
+
+
+async def _show_life(interval: float) -> None:
+    """The watchdog of systemd: silence means that this loop stands still."""
+    while True:
+        systemd.notify("WATCHDOG=1")
+        await trio.sleep(interval)
