@@ -1,0 +1,133 @@
+"""The catalogue cache: what each server offered last, so that it is listed while stopped.
+
+One file a server below `<cache>/catalogue/`, written whole, never needed: a file that is
+missing, damaged, too large or of another definition is the same as none. What comes from
+here may list, search and raise a risk, never lower one (DESIGN, section 4).
+
+Methods read or write one file of up to 16 MiB and share no state, so they may be called
+in worker threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from mcpd import files
+from mcpd.catalog.tool import Catalog, Tool
+
+log = logging.getLogger(__name__)
+
+Era = Literal["legacy", "modern", ""]
+
+SCHEMA = 1
+MAX_FILE = 16 << 20
+"""Bytes; as much as a catalogue may have (b24), so that only the very largest is not kept."""
+LEGACY_HOLDS = 86400.0
+"""Seconds after which a server is asked again whether it speaks the newer era by now."""
+
+
+class Cached(msgspec.Struct, frozen=True):
+    catalog: Catalog
+    era: Era
+    """What the server spoke; empty when that must be found out again."""
+    revision: str
+    verified_at: float
+    """Seconds since the epoch: when the era was found out."""
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    schema: int
+    name: str
+    digest: str
+    era: Era
+    revision: str
+    verified_at: float
+    catalog: Catalog
+    """Without its tools."""
+    tools: list[tuple[Tool, msgspec.Raw]]
+    """Each tool without `rest`, and `rest` as the JSON object it is the inside of."""
+
+
+_DECODER = msgspec.json.Decoder(_File)
+
+
+class CatalogCache:
+    """The owner of the folder of cached catalogues."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "catalogue"
+
+    def load(self, name: str, digest: str, now: float) -> Cached | None:
+        """What a server of this definition offered; None when that is not known.
+
+        Never fails. A verdict "legacy" is forgotten after 24 h: servers are updated.
+        """
+        try:
+            file = _DECODER.decode(files.read_own(self._path(name), MAX_FILE))
+        except FileNotFoundError:
+            return None
+        except (OSError, files.Unfit, msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            log.info("MCP '%s': the cached catalogue is not used: %s", name, error)
+            return None
+        if (file.schema, file.name, file.digest) != (SCHEMA, name, digest):
+            return None
+        tools = tuple(replace(tool, rest=bytes(rest)[1:-1]) for tool, rest in file.tools)
+        # A time to come means that the clock was set back; how old it is cannot be known.
+        fresh = 0 <= now - file.verified_at <= LEGACY_HOLDS
+        return Cached(
+            catalog=replace(file.catalog, tools=tools),
+            era="" if file.era == "legacy" and not fresh else file.era,
+            revision=file.revision,
+            verified_at=file.verified_at,
+        )
+
+    def store(self, name: str, digest: str, catalog: Catalog, era: str, revision: str, now: float) -> None:
+        """Keep what a server offers now; `era`: "legacy", "modern", anything else is not known.
+
+        A verdict "legacy" that still held keeps its age: nobody asked the server again.
+        Never fails: at worst the next start knows less.
+        """
+        verdict: Era = "legacy" if era == "legacy" else "modern" if era == "modern" else ""
+        before = self.load(name, digest, now)
+        if verdict == "legacy" and before is not None and before.era == "legacy":
+            now = before.verified_at
+        if before == Cached(catalog, verdict, revision, now):
+            return
+        file = _File(
+            schema=SCHEMA,
+            name=name,
+            digest=digest,
+            era=verdict,
+            revision=revision,
+            verified_at=now,
+            catalog=replace(catalog, tools=()),
+            tools=[(replace(tool, rest=b""), msgspec.Raw(b"{" + tool.rest + b"}")) for tool in catalog.tools],
+        )
+        data = msgspec.json.encode(file)
+        if len(data) > MAX_FILE:
+            self.forget(name)
+            return
+        try:
+            files.make_private_folder(self._folder)
+            files.write_whole(self._path(name), data, durable=False)
+        except OSError as error:
+            log.warning("MCP '%s': cannot keep its catalogue: %s", name, error.strerror or error)
+
+    def forget(self, name: str) -> None:
+        """Delete what is known of a server. Never fails."""
+        with contextlib.suppress(OSError):
+            self._path(name).unlink()
+
+    def _path(self, name: str) -> Path:
+        """The file of a server; a name that c05 does not allow becomes a hash."""
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]{0,31}", name):
+            name = "=" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return self._folder / f"{name}.json"
