@@ -37,7 +37,7 @@ class Subscription:
         self._waiting = trio.lowlevel.ParkingLot()
         self.lagged = False
         """Changes were lost since the reader last set this to False."""
-        owner._readers.add(self)
+        owner.readers.add(self)
 
     def __enter__(self) -> Subscription:
         return self
@@ -45,13 +45,13 @@ class Subscription:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._owner._readers.discard(self)
+        self._owner.readers.discard(self)
 
     def __aiter__(self) -> Subscription:
         return self
 
     async def __anext__(self) -> Change:
-        # The checkpoint comes first: once a change has left the queue nothing can cancel its way to the reader.
+        # The checkpoint comes first: what has left the queue must reach the reader.
         await trio.lowlevel.checkpoint()
         while not self._queue:
             await self._waiting.park()
@@ -71,31 +71,25 @@ class Changes:
         self.seq = 0
         """The number given last; 0 before the first change."""
         self._recent: deque[Change] = deque(maxlen=RECENT)
-        self._last: dict[str, int] = {}
-        self._readers: set[Subscription] = set()
+        self.readers: set[Subscription] = set()
         self._last: dict[str, int] = {}
 
     def publish(self, topic: str, data: object = None) -> None:
         """Number a change and hand it to every reader. Never blocks; to be called in the trio thread."""
         self.seq += 1
         self._last[topic] = self.seq
-        self._last[topic] = self.seq
         change = Change(self.seq, topic, data)
         self._recent.append(change)
-        for reader in self._readers:
+        for reader in self.readers:
             reader._put(change)
 
     def last(self, topic: str) -> int:
-        """The number of the topic's last change; 0 before the first. A cheap stamp for what is derived from it."""
+        """The number of the topic's last change, 0 before the first: a cheap stamp for what is made of it."""
         return self._last.get(topic, 0)
 
     def subscribe(self, limit: int = 128) -> Subscription:
         """A queue of at most `limit` changes, filled from now on; to be entered as a context at once."""
         return Subscription(self, limit)
-
-    def last(self, topic: str) -> int:
-        """The number of the last change of one topic; 0 when there was none."""
-        return self._last.get(topic, 0)
 
     def since(self, seq: int) -> tuple[Change, ...] | None:
         """The changes after number `seq`, oldest first; None when they are no longer (or not yet) known."""

@@ -36,5 +36,5 @@ class Event(msgspec.Struct, frozen=True):
     """Params of the notification `event`. Numbers rise, but not by one: other topics use the same count."""
 
     seq: int
-    topic: Topic
+    topic: str
     data: Any

@@ -33,6 +33,8 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     args: tuple[str, ...]
     url: str
     enabled: bool
+    disabled_by: str
+    """The file that says `enabled = false`; empty when only `servers.disable` does, or nothing."""
     start: Literal["lazy", "eager"]
     status: Status
     held: str
@@ -67,9 +69,9 @@ class AddServer(Params, frozen=True, kw_only=True):
     default_policy: PolicyPins = PolicyPins()
     enabled: bool = True
     url: str = ""
-    env: dict[str, str] = {}
+    env: dict[str, str] = msgspec.field(default_factory=dict)
     """Refused: there is no place for secret values yet."""
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
     """Refused like `env`."""
 
 

@@ -1,0 +1,432 @@
+"""What the operator changes and asks: the verbs behind the control socket.
+
+Verbs that change what runs hold `broker.editing`, so two of them never interleave; what they put
+in place is swapped in without a checkpoint, so nobody sees half of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import time
+from typing import Any, TypeVar
+
+import trio
+from msgspec.structs import replace
+
+from mcpd import __version__
+from mcpd.api import daemon as api
+from mcpd.api.masks import mask_env, mask_headers
+from mcpd.api.servers import (
+    AddServer,
+    LogLine,
+    Logs,
+    PolicyPins,
+    ServerDetails,
+    ServerInfo,
+    ServerTest,
+    Timings,
+)
+from mcpd.api.status import Status
+from mcpd.broker import Broker
+from mcpd.catalog.names import server_name_problem
+from mcpd.config import fields, load, save
+from mcpd.config.change import diff, narrows
+from mcpd.config.spec import Config, Faulty, Problem, Server
+from mcpd.errors import Failure
+from mcpd.upstream.upstream import Upstream
+
+log = logging.getLogger(__name__)
+
+V = TypeVar("V")
+
+# Looking
+
+
+def daemon_status(broker: Broker) -> api.DaemonStatus:
+    agents = tuple(sorted({"default", *broker.config.agents}))
+    states = Counter(upstream.status.state for upstream in broker.fleet.all())
+    return api.DaemonStatus(
+        version=__version__,
+        pid=os.getpid(),
+        instance=broker.instance,
+        started=broker.started,
+        uptime=time() - broker.started,
+        servers=dict(sorted(states.items())),
+        sessions=len(broker.sessions),
+        problems=_problems(broker.config.problems + broker.state.problems),
+        sockets=api.Sockets(
+            control=broker.control_socket,
+            agents={name: f"{broker.agents_dir}/{name}/mcp.sock" for name in agents},
+        ),
+        config_file=f"{broker.config_dir}/{load.MAIN}",
+        servers_dir=broker.config.settings.servers_dir,
+        agents=agents,
+    )
+
+
+def list_servers(broker: Broker) -> tuple[ServerInfo, ...]:
+    """Every server, in the order of the configuration."""
+    off = broker.state.switched_off()
+    return tuple(ServerInfo(**_info(upstream, off)) for upstream in broker.fleet.all())
+
+
+def get_server(broker: Broker, name: str) -> ServerDetails:
+    """Raises Failure `no_such_server`."""
+    upstream = broker.fleet.find(name)
+    definition = upstream.definition
+    server = definition if isinstance(definition, Server) else _blank(definition)
+    policy = server.policy
+    return ServerDetails(
+        **_info(upstream, broker.state.switched_off()),
+        env=mask_env(server.env),
+        headers=mask_headers(server.headers),
+        cwd=server.cwd,
+        path=server.path,
+        default_policy=PolicyPins(policy.risk, policy.approval, policy.timeout),
+        warnings=_warnings(broker.config, upstream),
+    )
+
+
+def server_logs(broker: Broker, name: str, lines: int) -> Logs:
+    """Raises Failure `no_such_server`."""
+    upstream = broker.fleet.find(name)
+    return Logs(name, tuple(LogLine(at, text) for at, text in upstream.ring.last(lines)))
+
+
+def status_of(broker: Broker, name: str) -> Status | None:
+    """None when there is no such server any more."""
+    return broker.fleet.find(name).status if name in broker.fleet.names() else None
+
+
+async def test_server(broker: Broker, name: str) -> ServerTest:
+    """Connect on demand, wait for the outcome and tell it; a server that cannot be reached is an outcome.
+
+    The wait has no limit of its own: every attempt has one (c12), and the asker can leave.
+    Raises Failure `no_such_server`.
+    """
+    upstream = broker.fleet.find(name)
+    error = hint = ""
+    told: dict[str, Any] = {"revision": "", "server_info": {}, "capabilities": {}, "instructions": ""}
+    try:
+        settled = (await upstream.reach(math.inf)).settled
+    except Failure as failure:
+        error, hint = failure.message, failure.hint
+    else:
+        told = {
+            "revision": settled.revision.name,
+            "server_info": settled.server_info,
+            "capabilities": settled.capabilities,
+            "instructions": settled.instructions,
+        }
+    status, catalog = upstream.status, upstream.catalog
+    return ServerTest(
+        server=name,
+        ok=not error,
+        error=error,
+        hint=hint,
+        status=status,
+        tools=len(catalog.tools) if catalog else 0,
+        warnings=_warnings(broker.config, upstream),
+        timings=Timings() if error else _timings(upstream),
+        **told,
+    )
+
+
+def _timings(upstream: Upstream) -> Timings:
+    opening, total = upstream.opened_in, upstream.status.latency
+    return Timings(open=opening, catalogue=max(0.0, total - opening), total=total)
+
+
+def _info(upstream: Upstream, off: frozenset[str]) -> dict[str, Any]:
+    definition = upstream.definition
+    server = definition if isinstance(definition, Server) else _blank(definition)
+    return {
+        "name": server.name,
+        "source": server.source,
+        "transport": "http" if server.url else "stdio" if server.command else "",
+        "command": server.command,
+        "args": server.args,
+        "url": server.url,
+        "enabled": server.enabled and server.name not in off,
+        "disabled_by": "" if server.enabled else server.disabled_by or server.source,
+        "start": server.start,
+        "status": upstream.status,
+        "held": upstream.held,
+    }
+
+
+def _blank(faulty: Faulty) -> Server:
+    """All that can be shown of a definition that cannot be used."""
+    return Server(name=faulty.name, source=faulty.source)
+
+
+def _warnings(config: Config, upstream: Upstream) -> tuple[str, ...]:
+    """What is wrong with its entry in the files, and with its catalogue."""
+    source = upstream.definition.source
+    place = fields.join("servers", upstream.name)
+    own_file = Path(source).parent == Path(config.settings.servers_dir)
+    entry = tuple(
+        f"{problem.place}: {problem.message}" if problem.place else problem.message
+        for problem in config.problems
+        if problem.file == source and (own_file or f"{problem.place}.".startswith(f"{place}."))
+    )
+    return entry + (upstream.catalog.warnings if upstream.catalog else ())
+
+
+def _problems(problems: Sequence[Problem]) -> tuple[api.Problem, ...]:
+    return tuple(api.Problem(problem.file, problem.place, problem.message) for problem in problems)
+
+
+# Changing one server
+
+
+async def add_server(broker: Broker, wanted: AddServer) -> ServerInfo:
+    """Write the definition, take it into the running set and connect once in the background (c07).
+
+    Whatever else changed in the files keeps waiting for `reload`. Raises Failure `invalid_params`,
+    `bad_definition`, `config_invalid`, `name_taken`, `not_writable`; no file is left behind then.
+    """
+    name = wanted.name
+    async with broker.editing:
+        servers_dir = Path(broker.config.settings.servers_dir)
+        _check_wanted(broker, wanted, servers_dir)
+        path = await trio.to_thread.run_sync(save.add_server, servers_dir, name, _file_fields(wanted))
+        # The file is there: from here on the verb goes through, or takes it away again.
+        with trio.CancelScope(shield=True):
+            try:
+                server = await _read_back(broker, name, path)
+                broker.state.forget(name)
+                broker.state.accept(name, server.digest)
+            except Failure:
+                save.remove_server(servers_dir, name)
+                raise
+        running = broker.config
+        _install(
+            broker,
+            replace(running, servers={**running.servers, name: server}),
+            broker.held,
+            broker.waiting,
+        )
+    return _one(broker, name)
+
+
+async def _read_back(broker: Broker, name: str, path: Path) -> Server:
+    """What the files now say about a server just written."""
+    found = await _read_files(broker)
+    server = found.servers.get(name)
+    if server is None or server.source != str(path):
+        raise Failure("bad_definition", f'cannot add "{name}": "{path}" does not read back as written')
+    return server
+
+
+def _check_wanted(broker: Broker, wanted: AddServer, servers_dir: Path) -> None:
+    name = wanted.name
+    problem = server_name_problem(name)
+    if problem:
+        raise Failure("invalid_params", f'cannot add "{name}": {problem}')
+    if wanted.command and wanted.url:
+        raise Failure("invalid_params", f'cannot add "{name}": it has both a command and a url')
+    if wanted.url:
+        raise Failure(
+            "invalid_params", f'cannot add "{name}": http servers are not supported by this version'
+        )
+    if not wanted.command:
+        raise Failure("invalid_params", f'cannot add "{name}": it has no command')
+    for field, values in (("env", wanted.env), ("headers", wanted.headers)):
+        if values:
+            file = servers_dir / f"{name}.toml"
+            raise Failure(
+                "invalid_params",
+                f'cannot add "{name}": there is no secret store for values of "{field}" yet',
+                hint=f'add it without them, write them into "{file}" and run mcpctl reload',
+                file=str(file),
+            )
+    # A dot becomes "_" in tool names, so "a.b" and "a_b" would be one server there (c05).
+    flat = name.replace(".", "_")
+    for upstream in broker.fleet.all():
+        if upstream.name.lower().replace(".", "_") == flat:
+            raise Failure(
+                "name_taken",
+                f'cannot add "{name}": "{upstream.name}" is defined in "{upstream.definition.source}"',
+                server=upstream.name,
+                file=upstream.definition.source,
+            )
+
+
+def _file_fields(wanted: AddServer) -> dict[str, Any]:
+    """The fields of the file, without what only repeats a default."""
+    table: dict[str, Any] = {"command": wanted.command}
+    if wanted.args:
+        table["args"] = list(wanted.args)
+    if wanted.cwd:
+        table["cwd"] = wanted.cwd
+    if wanted.path:
+        table["path"] = wanted.path
+    if wanted.start != "lazy":
+        table["start"] = wanted.start
+    if not wanted.enabled:
+        table["enabled"] = False
+    pins = wanted.default_policy
+    policy = {"risk": pins.risk, "approval": pins.approval, "timeout": pins.timeout}
+    policy = {key: value for key, value in policy.items() if value is not None}
+    if policy:
+        table["default_policy"] = policy
+    return table
+
+
+async def remove_server(broker: Broker, name: str) -> str:
+    """Stop the server and delete its file; the path of the file.
+
+    Raises Failure `no_such_server`, and `not_writable` for a definition in a file that is the user's alone.
+    """
+    async with broker.editing:
+        source = Path(broker.fleet.find(name).definition.source)
+        servers_dir = Path(broker.config.settings.servers_dir)
+        if source != servers_dir / f"{name}.toml":
+            raise Failure(
+                "not_writable",
+                f'cannot remove "{name}": it is defined in "{source}", which only you write',
+                hint="delete its entry there and run mcpctl reload, or run mcpctl disable",
+                server=name,
+                file=str(source),
+            )
+        removed = await trio.to_thread.run_sync(save.remove_server, servers_dir, name)
+        running = broker.config
+        _install(
+            broker,
+            replace(running, servers=_without(running.servers, name), faulty=_without(running.faulty, name)),
+            _without(broker.held, name),
+            _without(broker.waiting, name),
+        )
+        broker.state.forget(name)
+    return str(removed)
+
+
+async def enable(broker: Broker, name: str) -> ServerInfo:
+    """Undo `disable`. Where a file still says no, `disabled_by` of the answer names it (b31).
+
+    Raises Failure `no_such_server`, and `refused` for a new definition that waits for `reload`.
+    """
+    async with broker.editing:
+        broker.fleet.find(name)
+        if name in broker.waiting:
+            raise Failure(
+                "refused", f'cannot enable "{name}": {broker.held[name]}', hint="mcpctl reload", server=name
+            )
+        broker.state.set_enabled(name, True)
+        _install(broker, broker.config, broker.held, broker.waiting)
+    return _one(broker, name)
+
+
+async def disable(broker: Broker, name: str) -> ServerInfo:
+    """Disconnect everywhere and stay off, over restarts too (c08). Raises Failure `no_such_server`."""
+    async with broker.editing:
+        broker.fleet.find(name)
+        broker.state.set_enabled(name, False)
+        _install(broker, broker.config, broker.held, broker.waiting)
+    return _one(broker, name)
+
+
+def reconnect(broker: Broker, name: str) -> ServerInfo:
+    """End the connection and open a new one now (c15).
+
+    Raises Failure `no_such_server`, `disabled`, `refused`.
+    """
+    upstream = broker.fleet.find(name)
+    if upstream.status.state == "disabled":
+        raise Failure(
+            "disabled",
+            f'cannot reconnect "{name}": it is disabled',
+            hint=f"mcpctl enable {name}",
+            server=name,
+        )
+    if name in broker.waiting:
+        raise Failure(
+            "refused", f'cannot reconnect "{name}": {upstream.held}', hint="mcpctl reload", server=name
+        )
+    upstream.reconnect()
+    return _one(broker, name)
+
+
+def _one(broker: Broker, name: str) -> ServerInfo:
+    return ServerInfo(**_info(broker.fleet.find(name), broker.state.switched_off()))
+
+
+# Changing everything
+
+
+async def reload(broker: Broker) -> api.Reloaded:
+    """Read the files and make them what runs; what did not change is not touched (a03).
+
+    Raises Failure `config_invalid` when config.toml cannot be read; the running set stays then.
+    """
+    async with broker.editing:
+        found = await _read_files(broker)
+        difference = diff(broker.config, found)
+        for name in difference.added + difference.changed:
+            if name in found.servers:
+                broker.state.accept(name, found.servers[name].digest)
+        _install(broker, found, {}, {})
+    log.info(
+        "reloaded: %d servers added, %d changed, %d removed, %d problems",
+        len(difference.added),
+        len(difference.changed),
+        len(difference.removed),
+        len(found.problems),
+    )
+    return api.Reloaded(
+        added=difference.added,
+        changed=difference.changed,
+        removed=difference.removed,
+        unchanged=difference.unchanged,
+        problems=_problems(found.problems),
+    )
+
+
+async def apply_watched(broker: Broker) -> None:
+    """What the watcher may do by itself: apply what narrows, hold back the rest (a03).
+
+    Never fails: files that cannot be read change nothing and become a problem of the status.
+    """
+    async with broker.editing:
+        try:
+            found = await _read_files(broker)
+        except Failure as failure:
+            log.warning("the files changed, but nothing is applied: %s", failure.message)
+            return
+        narrowed, held = narrows(broker.config, found)
+        running = {**broker.config.servers, **broker.config.faulty}
+        waiting = {
+            name: found.servers[name] for name in held if name not in running and name in found.servers
+        }
+        for name in sorted(held.keys() - broker.held.keys()):
+            log.warning("MCP '%s': held: %s", name, held[name])
+        _install(broker, narrowed, held, waiting)
+
+
+async def _read_files(broker: Broker) -> Config:
+    """Raises Failure `config_invalid`, and leaves it among the problems that the status shows."""
+    try:
+        return await trio.to_thread.run_sync(load.reload, Path(broker.config_dir), broker.environ)
+    except Failure as failure:
+        file = failure.data["file"]
+        kept = tuple(problem for problem in broker.config.problems if problem.file != file)
+        now = Problem(file, failure.data["place"], f"{failure.data['reason']}; what ran before goes on")
+        broker.config = replace(broker.config, problems=(now, *kept))
+        raise
+
+
+def _install(broker: Broker, config: Config, held: Mapping[str, str], waiting: Mapping[str, Server]) -> None:
+    """Make it what runs. `waiting`: new servers that are shown, and do not start before a reload."""
+    broker.config, broker.held, broker.waiting = config, dict(held), dict(waiting)
+    shown = replace(config, servers={**config.servers, **waiting})
+    broker.fleet.apply(shown, broker.state.switched_off(), held)
+
+
+def _without(table: Mapping[str, V], name: str) -> dict[str, V]:
+    return {key: value for key, value in table.items() if key != name}

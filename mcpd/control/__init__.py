@@ -1,0 +1,1 @@
+"""The control socket: what the operator asks and changes (owner only)."""

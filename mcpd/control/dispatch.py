@@ -1,0 +1,185 @@
+"""The control API on one page: which methods there are, who may do what, and the firewall.
+
+A method without a row does not exist. `access` says what it can change (n06): nothing (read),
+only towards less (narrow), or also towards more (widen).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mcpd.api import API_MAX, API_MIN, Empty, Params, daemon, events, servers, tools
+from mcpd.control.methods import daemon as of_daemon
+from mcpd.control.methods import events as of_events
+from mcpd.control.methods import servers as of_servers
+from mcpd.control.methods import tools as of_tools
+from mcpd.control.operator import Operator
+from mcpd.errors import Failure, ServerError
+from mcpd.protocol import jsonrpc
+
+log = logging.getLogger(__name__)
+
+
+class Method(NamedTuple):
+    """One row: `handler(operator, params)` with params of the type beside it."""
+
+    handler: Callable[[Operator, Any], Awaitable[msgspec.Struct]]
+    params: type[Params]
+    result: type[msgspec.Struct]
+    access: daemon.Access
+    errors: str
+    """Kinds beside those of every method, separated by spaces."""
+    doc: str
+
+
+async def _describe(operator: Operator, params: Params) -> daemon.Description:
+    return description()
+
+
+#: What any method may answer with.
+EVERYWHERE = ("internal", "invalid_params", "stopping")
+
+# fmt: off
+METHODS: Mapping[str, Method] = {
+    "hello": Method(of_daemon.hello, daemon.Hello, daemon.HelloResult, "read", "api_mismatch",
+        "Settle the API number and learn what this daemon can do; optional before other methods."),
+    "daemon.status": Method(of_daemon.status, Params, daemon.DaemonStatus, "read", "",
+        "The daemon, its sockets and files, and what is wrong with them."),
+    "daemon.describe": Method(_describe, Params, daemon.Description, "read", "",
+        "Every method with the JSON Schema of params and result, its access and its error kinds."),
+    "daemon.reload": Method(of_daemon.reload, Params, daemon.Reloaded, "widen", "config_invalid not_writable",
+        "Read the files again and apply what changed, also what the watcher holds back."),
+    "daemon.stop": Method(of_daemon.stop, Params, Empty, "narrow", "",
+        "Stop the daemon and every server process."),
+
+    "servers.list": Method(of_servers.list_servers, Params, servers.Servers, "read", "",
+        "Every server with its live state."),
+    "servers.get": Method(of_servers.get, servers.ServerName, servers.ServerDetails, "read",
+        "no_such_server",
+        "One server in full; values of env and headers are masked."),
+    "servers.add": Method(of_servers.add, servers.AddServer, servers.ServerInfo, "widen",
+        "bad_definition config_invalid name_taken not_writable",
+        "Write a definition into the servers' folder and connect once in the background."),
+    "servers.remove": Method(of_servers.remove, servers.ServerName, servers.Removed, "narrow",
+        "no_such_server not_writable",
+        "Stop a server and delete its definition from the servers' folder."),
+    "servers.enable": Method(of_servers.enable, servers.ServerName, servers.ServerInfo, "widen",
+        "no_such_server not_writable refused",
+        "Undo `servers.disable`; `disabled_by` names the file that still says no."),
+    "servers.disable": Method(of_servers.disable, servers.ServerName, servers.ServerInfo, "narrow",
+        "no_such_server not_writable",
+        "Disconnect a server and keep it off, over restarts too, without touching its file."),
+    "servers.reconnect": Method(of_servers.reconnect, servers.ServerName, servers.ServerInfo, "narrow",
+        "disabled no_such_server refused",
+        "End the connection and open a new one now."),
+    "servers.test": Method(of_servers.test, servers.ServerName, servers.ServerTest, "read",
+        "no_such_server",
+        "Connect where needed, wait for the outcome and show what the server offers."),
+    "servers.logs": Method(of_servers.logs, servers.ServerLogs, servers.Logs, "read", "no_such_server",
+        "The last lines that the server's processes wrote to stderr."),
+
+    "tools.list": Method(of_tools.list_tools, tools.ListTools, tools.Tools, "read",
+        "disabled no_such_agent no_such_server unavailable",
+        "Tools with the policy that applies to them, up to 500 an answer."),
+    "tools.describe": Method(of_tools.describe, tools.NamedTool, tools.ToolDetails, "read",
+        "disabled no_such_server no_such_tool unavailable",
+        "One tool in full, with the rules that decide about it."),
+    "tools.call": Method(of_tools.call, tools.CallTool, tools.Called, "narrow",
+        "bad_answer busy denied disabled needs_login no_such_server no_such_tool outcome_unknown "
+        "pending server_error timed_out too_large unavailable",
+        "Call a tool through the same policy as every agent's call."),
+
+    "events.subscribe": Method(of_events.subscribe, events.Subscribe, events.Subscribed, "read", "busy",
+        "A snapshot, then a notification `event` {seq, topic, data} for each change of the topics; "
+        "`events.lagged` ends it for a reader that falls behind."),
+}
+# fmt: on
+
+
+@cache
+def description() -> daemon.Description:
+    """The table as data, with the schemas that msgspec makes of the structs."""
+    kinds = [kind for row in METHODS.values() for kind in (row.params, row.result)]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/{name}")
+    pairs = zip(schemas[::2], schemas[1::2], strict=True)
+    methods = tuple(
+        daemon.MethodInfo(
+            name=name,
+            access=row.access,
+            doc=row.doc,
+            params=params,
+            result=result,
+            errors=tuple(row.errors.split()),
+        )
+        for (name, row), (params, result) in zip(METHODS.items(), pairs, strict=True)
+    )
+    return daemon.Description(
+        api=(API_MIN, API_MAX), methods=methods, components=components, errors=EVERYWHERE
+    )
+
+
+async def answer(operator: Operator, line: bytes) -> bytes:
+    """The line that answers one line of the operator; empty where JSON-RPC wants none.
+
+    This is the firewall of the control socket: whatever a method raises ends here, and neither
+    the connection nor the daemon notices. Only cancellation passes.
+    """
+    key, method = b"", ""
+    try:
+        message = jsonrpc.read(line)
+        method = message.method
+        key = _key(message)
+        if not message.method:
+            raise Failure("invalid_request", "cannot take an answer: this side asks nothing")
+        if not key:
+            return b""  # a notification; there is none that the daemon takes
+        return jsonrpc.result_line(key, await _call(operator, message.method, message.params))
+    except Failure as failure:
+        return failure_line(key, failure)
+    except Exception:
+        log.exception("a request on the control socket failed inside the daemon: %s", method[:100])
+        return failure_line(
+            key, Failure("internal", "the daemon failed to do this", hint="its log has the traceback")
+        )
+
+
+def failure_line(key: bytes, failure: Failure) -> bytes:
+    """The answer that says why not; a server's own error travels in `data.error` as it came (D13)."""
+    data = failure.details()
+    if isinstance(failure, ServerError):
+        data["error"] = msgspec.Raw(failure.raw)
+    return jsonrpc.error_line(key, jsonrpc.error_text(failure.code, failure.message, data))
+
+
+def _key(message: jsonrpc.Message) -> bytes:
+    """The request's id as JSON text, empty for none. Raises Failure `invalid_request` for an odd one."""
+    key = message.key
+    if key[:1] not in b'"-0123456789n':
+        raise Failure("invalid_request", "the id must be a string, a number or null")
+    return key
+
+
+async def _call(operator: Operator, name: str, params: bytes) -> bytes:
+    """The result's JSON text. Raises Failure, and whatever else the method raises."""
+    method = METHODS.get(name)
+    if method is None:
+        raise Failure("unknown_method", f'no method "{name}"', hint="daemon.describe lists the methods")
+    return msgspec.json.encode(await method.handler(operator, _read_params(name, method.params, params)))
+
+
+def _read_params(name: str, shape: type[Params], params: bytes) -> Params:
+    """Strict: an unknown member is refused by name, and the place of a wrong one is told."""
+    try:
+        return msgspec.json.decode(params or b"{}", type=shape)
+    except RecursionError:
+        raise Failure("invalid_params", f'cannot read the params of "{name}": nested too deeply') from None
+    except msgspec.DecodeError as e:
+        reason = str(e)
+        raise Failure(
+            "invalid_params", f'cannot read the params of "{name}": {reason[:1].lower()}{reason[1:]}'
+        ) from None

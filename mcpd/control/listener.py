@@ -1,0 +1,97 @@
+"""One accepted control connection: lines in, answers and events out.
+
+Requests of one connection run at the same time, at most 64; answers come in the order in which
+they are ready. A reader that does not read stops its own requests and events, nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+
+import trio
+
+from mcpd.broker import Broker
+from mcpd.calls import Caller
+from mcpd.control import dispatch
+from mcpd.control.operator import Operator
+from mcpd.errors import Failure
+from mcpd.protocol.framing import LINE_LIMIT, LineBuffer
+from mcpd.transport.lines import LineWriter, read_chunk
+
+#: Requests of one connection that run at the same time.
+IN_FLIGHT = 64
+
+
+async def serve(broker: Broker, stream: trio.SocketStream) -> None:
+    """Serve a connection until it ends, then close it. Raises nothing of the peer's making.
+
+    A peer that is gone takes its running requests with it; one that has only finished writing
+    (`printf ... | socat`) still gets its answers. Cancelling ends the requests and the connection.
+    """
+    async with stream:
+        pid, uid = _peer(stream.socket)
+        if uid not in (os.getuid(), 0):
+            return  # another user has no business here, whatever the file modes say; root may
+        fd = stream.socket.fileno()
+        async with trio.open_nursery() as nursery:
+            writer = LineWriter(fd, nursery)
+            operator = Operator(broker, Caller("control", "", pid, _exe(pid)), writer, nursery)
+            try:
+                async with trio.open_nursery() as requests:
+                    await _read(operator, fd, requests)
+                    nursery.start_soon(_end_when_gone, fd, nursery.cancel_scope)
+                if operator.subscribed:
+                    await trio.sleep_forever()  # until the peer is gone
+                await writer.drained()
+            finally:
+                writer.close()
+            nursery.cancel_scope.cancel()
+
+
+def _peer(sock: trio.socket.SocketType) -> tuple[int, int]:
+    """(pid, uid) by the kernel's word."""
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", raw)
+    return pid, uid
+
+
+def _exe(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+async def _read(operator: Operator, fd: int, requests: trio.Nursery) -> None:
+    """Start a task for each request until the stream ends."""
+    lines = LineBuffer(LINE_LIMIT)
+    slots = trio.Semaphore(IN_FLIGHT)
+    dropped = 0
+    while chunk := await read_chunk(fd):
+        for line in lines.feed(chunk):
+            await slots.acquire()
+            await operator.room()
+            requests.start_soon(_answer, operator, line, slots)
+        if lines.dropped > dropped:
+            dropped = lines.dropped
+            too_large = Failure("too_large", f"cannot read a line of more than {LINE_LIMIT} bytes")
+            operator.writer.write(dispatch.failure_line(b"null", too_large))
+
+
+async def _answer(operator: Operator, line: bytes, slots: trio.Semaphore) -> None:
+    try:
+        # No checkpoint between the method's end and the write: see feed.subscribe.
+        operator.writer.write(await dispatch.answer(operator, line))
+    finally:
+        slots.release()
+
+
+async def _end_when_gone(fd: int, scope: trio.CancelScope) -> None:
+    """Cancel once the peer has closed both directions; reading alone cannot tell that from one."""
+    with select.epoll() as hangup:
+        hangup.register(fd, 0)  # EPOLLHUP and EPOLLERR are always reported
+        await trio.lowlevel.wait_readable(hangup.fileno())
+    scope.cancel()

@@ -1,0 +1,170 @@
+"""`tools.*`: every tool of every server, as the operator sees and calls them."""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import Any
+
+import msgspec
+import trio
+
+from mcpd import calls, listing
+from mcpd.api.tools import Called, CallTool, ListTools, NamedTool, ToolDetails, ToolInfo, Tools
+from mcpd.broker import Broker
+from mcpd.catalog import names
+from mcpd.control.operator import Operator
+from mcpd.errors import Failure
+from mcpd.upstream.ticket import Ticket
+from mcpd.upstream.upstream import Upstream
+from mcpd.views import PAGE, Row, View, ViewKey
+
+#: Characters of a description in a list; `tools.describe` has the whole.
+BRIEF = 1000
+
+
+async def list_tools(operator: Operator, params: ListTools) -> Tools:
+    """Connects on demand (D5): one server that is named is waited for, of all others what is there in 5 s."""
+    broker = operator.broker
+    if params.agent:
+        listing.find_agent(broker, params.agent)
+    if params.server:
+        await _ready(broker.fleet.find(params.server))
+    key = ViewKey((params.agent, "", frozenset()))
+    if params.agent:
+        view = listing.view_now(broker, key) if params.server else await listing.view(broker, key)
+    else:
+        view = listing.operator_view_now(broker) if params.server else await listing.operator_view(broker)
+    rows = [row for row in view.rows.values() if params.server in ("", row.upstream.name)]
+    start = _start(params.cursor, view)
+    end = start + PAGE
+    return Tools(
+        tools=tuple(_info(row) for row in rows[start:end]),
+        next_cursor=f"{end}.{view.number}" if end < len(rows) else "",
+        left_out=() if start else _left_out(broker, view, params.server),
+    )
+
+
+async def describe(operator: Operator, params: NamedTool) -> ToolDetails:
+    row = await _find(operator.broker, params)
+    ruling = row.ruling
+    return ToolDetails(
+        server=row.upstream.name,
+        tool=row.tool.name,
+        name=row.name,
+        definition=msgspec.Raw(row.tool.entry(row.tool.name, stateless=True)),
+        risk=ruling.risk,
+        approval=ruling.approval,
+        timeout=ruling.timeout,
+        because=ruling.because,
+    )
+
+
+async def call(operator: Operator, params: CallTool) -> Called:
+    """The path of every agent's call (a01). `timeout` counts the wait for the server too."""
+    began = perf_counter()
+    row = await _find(operator.broker, params)
+    limit = math.inf if params.timeout is None else params.timeout
+    with trio.move_on_after(limit):
+        result = await calls.call_tool(
+            operator.broker, operator.caller, row, bytes(params.arguments), b"", Ticket(), None
+        )
+        return Called(
+            server=row.upstream.name,
+            tool=row.tool.name,
+            result=msgspec.Raw(result.text),
+            duration=perf_counter() - began,
+        )
+    raise Failure(
+        "timed_out",
+        f'server "{row.upstream.name}" gave no answer within {limit:g} s; the request was cancelled',
+        server=row.upstream.name,
+        tool=row.tool.name,
+    )
+
+
+async def _find(broker: Broker, wanted: NamedTool) -> Row:
+    """Raises Failure `invalid_params`, `no_such_server`, `no_such_tool`, and what `reach` raises."""
+    if bool(wanted.name) == bool(wanted.tool) or bool(wanted.server) != bool(wanted.tool):
+        raise Failure("invalid_params", "cannot find a tool without either name, or server and tool")
+    for upstream in _candidates(broker, wanted):
+        await _ready(upstream)
+    rows = listing.operator_view_now(broker).rows
+    if wanted.name:
+        row = rows.get(wanted.name)
+    else:
+        # Nearly always under this name; a shortened or doubtful one is looked for.
+        row = rows.get(names.export(wanted.server, wanted.tool))
+        if row is None or not _is(row, wanted):
+            row = next((row for row in rows.values() if _is(row, wanted)), None)
+    if row is None:
+        what = f'tool "{wanted.name}"' if wanted.name else f'tool "{wanted.tool}" of server "{wanted.server}"'
+        raise Failure("no_such_tool", f"cannot find {what}", hint="mcpctl list --tools")
+    return row
+
+
+def _is(row: Row, wanted: NamedTool) -> bool:
+    return row.upstream.name == wanted.server and row.tool.name == wanted.tool
+
+
+def _candidates(broker: Broker, wanted: NamedTool) -> list[Upstream]:
+    """The servers whose catalogue must be known before the tool can be said not to exist."""
+    if wanted.server:
+        return [broker.fleet.find(wanted.server)]
+    return [up for up in broker.fleet.all() if wanted.name.startswith(names.prefix(up.name))]
+
+
+async def _ready(upstream: Upstream) -> None:
+    """Wait until its catalogue is known and new. Raises Failure `disabled`, `unavailable`.
+
+    There is no limit beside the one of every attempt (c12): the operator waits, and can leave.
+    """
+    if upstream.catalog is None or not upstream.usable:
+        await upstream.reach(math.inf)
+    if upstream.stale:
+        await upstream.fresh()
+
+
+def _info(row: Row) -> ToolInfo:
+    words = msgspec.json.decode(row.tool.entry("", stateless=True), type=_Words)
+    hints: dict[str, Any] = msgspec.to_builtins(row.tool.annotations)
+    return ToolInfo(
+        server=row.upstream.name,
+        tool=row.tool.name,
+        name=row.name,
+        title=words.title,
+        description=words.description if len(words.description) <= BRIEF else words.description[:BRIEF] + "…",
+        risk=row.ruling.risk,
+        approval=row.ruling.approval,
+        annotations={hint: said for hint, said in hints.items() if said is not None},
+    )
+
+
+class _Words(msgspec.Struct):
+    title: str = ""
+    description: str = ""
+
+
+def _left_out(broker: Broker, view: View, server: str) -> tuple[str, ...]:
+    """What the list lacks: servers that did not get ready, and what was left out of catalogues (b24)."""
+    notes = list(view.warnings)
+    for upstream in broker.fleet.all():
+        status = upstream.status
+        if server not in ("", upstream.name) or status.state == "disabled":
+            continue
+        if upstream.catalog is None or not upstream.usable:
+            why = f": {status.error}" if status.error else ""
+            notes.append(f'server "{upstream.name}" is {status.state}{why}')
+        else:
+            notes += [f'server "{upstream.name}": {warning}' for warning in upstream.catalog.warnings]
+    return tuple(notes)
+
+
+def _start(cursor: str, view: View) -> int:
+    """Where to go on. Raises Failure `invalid_params` for what is no cursor, or one of an older list."""
+    if not cursor:
+        return 0
+    start, _, number = cursor.partition(".")
+    if not (start.isascii() and start.isdigit() and len(start) < 10) or number != str(view.number):
+        raise Failure("invalid_params", "unknown or outdated cursor", hint="list from the start again")
+    return int(start)

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pytest
+import trio
+
+from mcpd import admin
+from mcpd.api.servers import AddServer
+from mcpd.api.status import Status
+from mcpd.errors import Failure
+from tests.conftest import Home
+from tests.control.world import World, running, tiny, write_config, write_server
+
+
+def status(world: World, name: str) -> Status:
+    found = admin.status_of(world.broker, name)
+    assert found is not None
+    return found
+
+
+async def connected_pid(world: World, name: str) -> int:
+    told = await admin.test_server(world.broker, name)
+    assert told.ok, told.error
+    return told.status.pid
+
+
+async def test_reload_touches_only_what_changed_a03(home: Home, real_clock: None) -> None:
+    write_server(home, "stays", **tiny())
+    write_server(home, "changes", **tiny())
+    async with running(home) as world:
+        stays, changes = await connected_pid(world, "stays"), await connected_pid(world, "changes")
+        world.write_server("changes", **tiny("--tools", "1"))
+        await admin.reload(world.broker)
+        assert await connected_pid(world, "stays") == stays
+        assert await connected_pid(world, "changes") != changes
+
+
+async def test_a_changed_policy_does_not_reconnect(home: Home, real_clock: None) -> None:
+    write_server(home, "tiny", **tiny())
+    async with running(home) as world:
+        pid = await connected_pid(world, "tiny")
+        world.write_server("tiny", **tiny(default_policy={"approval": "deny"}))
+        done = await admin.reload(world.broker)
+        assert done.changed == ("tiny",)
+        assert await connected_pid(world, "tiny") == pid
+        assert admin.get_server(world.broker, "tiny").default_policy.approval == "deny"
+
+
+async def test_the_watcher_applies_what_narrows_and_holds_the_rest_a03(home: Home, real_clock: None) -> None:
+    for name in ("goes", "off", "changes", "stays"):
+        write_server(home, name, **tiny())
+    async with running(home) as world:
+        changes, stays = await connected_pid(world, "changes"), await connected_pid(world, "stays")
+        (world.servers_dir / "goes.toml").unlink()
+        world.write_server("off", **tiny(), enabled=False)
+        world.write_server("changes", **tiny("--tools", "1"))
+        world.write_server("comes", **tiny())
+        await admin.apply_watched(world.broker)
+        assert world.broker.fleet.names() == ["changes", "off", "stays", "comes"]
+        assert status(world, "off").state == "disabled"
+        # A changed one goes on as it was, a new one does not start.
+        assert await connected_pid(world, "changes") == changes
+        assert admin.get_server(world.broker, "changes").held
+        assert status(world, "comes").state == "held"
+        assert admin.get_server(world.broker, "comes").held
+        told = await admin.test_server(world.broker, "comes")
+        assert (told.ok, told.hint) == (False, "mcpctl reload")
+
+        done = await admin.reload(world.broker)
+        assert (done.added, done.changed) == (("comes",), ("changes",))
+        assert not admin.get_server(world.broker, "changes").held
+        assert await connected_pid(world, "changes") != changes
+        assert await connected_pid(world, "comes")
+        assert await connected_pid(world, "stays") == stays
+
+
+async def test_what_is_held_stays_held_through_other_changes(home: Home, real_clock: None) -> None:
+    write_server(home, "tiny", **tiny())
+    async with running(home) as world:
+        world.write_server("comes", **tiny())
+        await admin.apply_watched(world.broker)
+        await admin.disable(world.broker, "tiny")
+        await admin.add_server(world.broker, AddServer(name="added", command="/no/such/command"))
+        await admin.disable(world.broker, "comes")
+        await admin.remove_server(world.broker, "added")
+        await admin.apply_watched(world.broker)
+        with pytest.raises(Failure, match="waits for mcpctl reload"):
+            await admin.enable(world.broker, "comes")
+        with pytest.raises(Failure, match="disabled"):
+            admin.reconnect(world.broker, "comes")
+        assert status(world, "comes").state in ("held", "disabled")
+        assert world.broker.fleet.names() == ["tiny", "comes"]
+
+
+async def test_the_watcher_keeps_everything_when_the_config_is_broken(home: Home, real_clock: None) -> None:
+    write_server(home, "tiny", **tiny())
+    async with running(home) as world:
+        pid = await connected_pid(world, "tiny")
+        file = write_config(home, "= broken")
+        await admin.apply_watched(world.broker)
+        assert await connected_pid(world, "tiny") == pid
+        assert admin.daemon_status(world.broker).problems[0].file == str(file)
+
+
+async def test_changes_never_interleave(home: Home, real_clock: None) -> None:
+    async with running(home) as world:
+        broker = world.broker
+
+        async def add(number: int) -> None:
+            await admin.add_server(broker, AddServer(name=f"s{number}", command="/no/such/command"))
+            await admin.disable(broker, f"s{number}")
+
+        async with trio.open_nursery() as nursery:
+            for number in range(8):
+                nursery.start_soon(add, number)
+                nursery.start_soon(admin.apply_watched, broker)
+                nursery.start_soon(admin.reload, broker)
+        assert sorted(broker.fleet.names()) == [f"s{number}" for number in range(8)]
+        assert broker.state.switched_off() == {f"s{number}" for number in range(8)}
+        assert not broker.held
+
+
+async def test_a_cancelled_add_is_done_or_not_begun(home: Home, real_clock: None) -> None:
+    async with running(home) as world:
+        wanted = AddServer(name="tiny", command="/no/such/command")
+        with trio.move_on_after(0):
+            await admin.add_server(world.broker, wanted)
+        file = world.servers_dir / "tiny.toml"
+        assert file.exists() == ("tiny" in world.broker.fleet.names())
