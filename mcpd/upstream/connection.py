@@ -1,0 +1,184 @@
+"""One opened connection: ids out, answers back, notices upward. No I/O of its own.
+
+Ids count upward and are never reused; they are the progress tokens as well. Late, doubled and
+unknown answers are counted and dropped (protocol reference 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from mcpd.errors import Failure, ServerError
+from mcpd.protocol import dialect, jsonrpc
+from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.shapes import CancelledParams, ProgressParams, read_result
+from mcpd.transport.base import ConnectionLost, Sender
+from mcpd.transport.pending import Deadlines, Slot
+from mcpd.upstream.opening import Settled, refusal
+
+#: The first ids belong to the opening.
+FIRST_ID = 3
+
+
+class Connection:
+    """What requests are sent on. `settled` says what both sides agreed on."""
+
+    def __init__(
+        self,
+        settled: Settled,
+        sender: Sender,
+        deadlines: Deadlines,
+        tools_changed: Callable[[], None],
+        remark: Callable[[str], None],
+    ) -> None:
+        """`tools_changed` is told of list_changed notices; `remark` gets notes for the server's log."""
+        self.settled = settled
+        self.strays = 0
+        """Answers that nobody waited for."""
+        self._sender = sender
+        self._deadlines = deadlines
+        self._tools_changed = tools_changed
+        self._remark = remark
+        self._standing = dialect.standing_meta(settled.revision)
+        self._pending: dict[bytes, Slot] = {}
+        self._next = FIRST_ID
+        self._lost = False
+
+    # ---------------------------------------------------------------- sending
+
+    def send(self, method: str, members: bytes, kept_meta: bytes, slot: Slot) -> bytes:
+        """Send one request; its answer settles `slot`. Returns its id's JSON text.
+
+        `members`: the params without braces; `kept_meta`: `_meta` members of the caller.
+        Raises ConnectionLost when the request provably did not leave.
+        """
+        key = b"%d" % self._next
+        self._next += 1
+        params = dialect.params(members, self._standing, dialect.progress_meta(key), kept_meta)
+        if self._lost or not self._sender.write(jsonrpc.request_line(key, method, params)):
+            raise ConnectionLost
+        slot.written = True
+        slot.start(trio.current_time())
+        self._pending[key] = slot
+        if slot.expires:
+            self._deadlines.add(slot)
+        return key
+
+    async def exchange(self, method: str, members: bytes, kept_meta: bytes, slot: Slot) -> bytes:
+        """Send one request and wait for its result as JSON text.
+
+        Raises ServerError for the server's own error, ConnectionLost, Failure `timed_out` and
+        `bad_answer`, and what `slot` was settled with. Whoever stops waiting before the answer,
+        also by cancellation, makes the server hear of it (5.9).
+        """
+        key = self.send(method, members, kept_meta, slot)
+        try:
+            return await slot.wait()
+        finally:
+            self._deadlines.discard(slot)
+            if self._pending.pop(key, None) is not None:
+                self._cancel(key)
+
+    async def ask(self, method: str, members: bytes = b"", *, timeout: float) -> bytes:
+        """A request of mcpd's own."""
+        return await self.exchange(method, members, b"", Slot(timeout, 0.0))
+
+    def _cancel(self, key: bytes) -> None:
+        params = dialect.params(b'"requestId":' + key + b',"reason":"no longer wanted"', self._standing)
+        self.notify("notifications/cancelled", params)
+
+    def notify(self, method: str, params: bytes) -> None:
+        if not self._lost:
+            self._sender.write(jsonrpc.notification_line(method, params))
+
+    def lose(self) -> None:
+        """The transport ended: every request that waits is told."""
+        self._lost = True
+        pending, self._pending = self._pending, {}
+        for slot in pending.values():
+            self._deadlines.discard(slot)
+            slot.settle(ConnectionLost())
+
+    # -------------------------------------------------------------- receiving
+
+    def receive(self, line: bytes) -> None:
+        """Take one line from the server."""
+        if line[:1] == b"[" and self.settled.revision.batches:
+            for item in _members(line):
+                self.receive(item)
+            return
+        message = jsonrpc.read_lenient(line)
+        if message is None:
+            self._remark(f"not JSON-RPC: {line[:200].decode('utf-8', 'replace')}")
+        elif not message.method:
+            self._answered(message)
+        elif message.id:
+            self._asked(message)
+        else:
+            self._noticed(message)
+
+    def _answered(self, message: Message) -> None:
+        key = message.key
+        slot = self._pending.pop(key, None) or self._pending.pop(_integer(key), None)
+        if slot is None:
+            self.strays += 1
+            if message.error:
+                error = jsonrpc.read_error(bytes(message.error))
+                self._remark(f"error answer to no request: {error.message[:200]}")
+            return
+        if message.error:
+            raw = bytes(message.error)
+            error = jsonrpc.read_error(raw)
+            slot.settle(ServerError(raw, int(error.code), error.message))
+            return
+        result = bytes(message.result)
+        if result[:1] == b"{":
+            slot.settle(result)
+        else:
+            slot.settle(Failure("bad_answer", "the server's answer has neither a result object nor an error"))
+
+    def _asked(self, message: Message) -> None:
+        if self.settled.revision.stateless:
+            self._remark(f"request {message.method[:100]!r} on a stateless connection dropped")
+        else:
+            self._sender.write(refusal(message))
+
+    def _noticed(self, message: Message) -> None:
+        match message.method:
+            case "notifications/progress":
+                self._progressed(bytes(message.params))
+            case "notifications/tools/list_changed":
+                self._tools_changed()
+            case "notifications/cancelled":
+                # A server ends a listen stream so; nothing else of ours may be cancelled by it (5.14).
+                params = read_result(bytes(message.params or b"{}"), CancelledParams)
+                slot = self._pending.get(bytes(params.request_id)) if params else None
+                if slot is not None and slot.stream:
+                    slot.settle(ConnectionLost())
+            case "notifications/message":
+                self._remark(bytes(message.params)[:500].decode("utf-8", "replace"))
+
+    def _progressed(self, raw: bytes) -> None:
+        params = read_result(raw, ProgressParams)
+        if params is None:
+            return
+        token = bytes(params.progress_token)
+        slot = self._pending.get(token) or self._pending.get(_integer(token))
+        if slot is not None:
+            slot.start(trio.current_time())
+            if slot.on_progress is not None:
+                slot.on_progress(raw)
+
+
+def _integer(key: bytes) -> bytes:
+    """An id that some servers echo as a string or a float: "7" and 7.0 both mean 7."""
+    return key.strip(b'"').removesuffix(b".0")
+
+
+def _members(line: bytes) -> list[bytes]:
+    try:
+        return jsonrpc.read_batch(line)
+    except Failure:
+        return []

@@ -1,0 +1,69 @@
+"""Read a server's whole catalogue, all pages, with the guards that real servers need (5.10, b24)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mcpd.catalog.tool import Catalog, read_tools
+from mcpd.errors import Failure, ServerError
+from mcpd.protocol.shapes import ToolsPage, read_result
+from mcpd.upstream.connection import Connection
+
+MAX_PAGES = 100
+PAGE_TIMEOUT = 60.0
+
+_INVALID_PARAMS = -32602
+
+
+async def fetch_catalog(connection: Connection) -> Catalog:
+    """The tools of the server; empty when it does not advertise any (a08).
+
+    Raises ServerError, ConnectionLost and Failure as `Connection.exchange` does.
+    """
+    settled = connection.settled
+    if "tools" not in settled.capabilities:
+        return Catalog(instructions=settled.instructions)
+    try:
+        pages, remarks = await _pages(connection)
+    except ServerError as e:
+        if e.server_code != _INVALID_PARAMS:
+            raise
+        # A cursor went bad on the way: all pages are thrown away, and once more from the start (5.10).
+        pages, remarks = await _pages(connection)
+    tools, warnings = read_tools(item for page in pages for item in page)
+    return Catalog(tools=tuple(tools), instructions=settled.instructions, warnings=(*remarks, *warnings))
+
+
+async def _pages(connection: Connection) -> tuple[list[list[bytes]], list[str]]:
+    pages: list[list[bytes]] = []
+    seen: set[str] = set()
+    members = b""
+    for _ in range(MAX_PAGES):
+        try:
+            raw = await connection.ask("tools/list", members, timeout=PAGE_TIMEOUT)
+        except ServerError as e:
+            if e.server_code == -32601:
+                # Advertised and yet unknown: an empty list, not a broken server.
+                return pages, ["tools are advertised, but tools/list is not known to the server"]
+            raise
+        page = read_result(raw, ToolsPage)
+        if page is None:
+            raise Failure("bad_answer", "the answer to tools/list has no proper shape")
+        pages.append([bytes(item) for item in page.tools])
+        if page.next_cursor is None:
+            return pages, []
+        if page.next_cursor in seen:
+            return _without_repeats(pages), ["tools/list repeated a cursor; the list may be incomplete"]
+        # An empty string is a cursor like any other (5.10).
+        seen.add(page.next_cursor)
+        members = b'"cursor":' + msgspec.json.encode(page.next_cursor)
+    return pages, [f"tools/list has more than {MAX_PAGES} pages; the rest was left out"]
+
+
+def _without_repeats(pages: list[list[bytes]]) -> list[list[bytes]]:
+    """Pages without those that came twice, so that a looping list makes no duplicates."""
+    out: list[list[bytes]] = []
+    for page in pages:
+        if page not in out:
+            out.append(page)
+    return out

@@ -1,0 +1,146 @@
+"""Keeps one server's catalogue true: from the cache, from the server, and after its notices (a22, D5)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import trio
+
+from mcpd.catalog.tool import Catalog
+from mcpd.changes import Changes
+from mcpd.config.spec import Server
+from mcpd.errors import Failure, ServerError
+from mcpd.transport.base import ConnectionLost
+from mcpd.transport.pending import Slot
+from mcpd.upstream.cache import Cached, CatalogCache
+from mcpd.upstream.connection import Connection
+from mcpd.upstream.fetch import fetch_catalog
+
+log = logging.getLogger("mcpd.upstream")
+
+#: Refetches are free up to this burst, then one a second, whatever a server sends.
+REFETCH_BURST = 3
+REFETCH_REFILL = 1.0
+
+#: Seconds until a lost subscription is asked for again; doubles up to a minute.
+LISTEN_AGAIN = 1.0
+LISTEN_AGAIN_MAX = 60.0
+
+_METHOD_NOT_FOUND = -32601
+_INVALID_PARAMS = -32602
+
+
+class Keeper:
+    """The owner of `catalog`, an immutable snapshot that is replaced whole, and of its cached copy.
+
+    `told` is called after every change here; `remark` gets notes for the server's log.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        cache: CatalogCache,
+        changes: Changes,
+        told: Callable[[], None],
+        remark: Callable[[str], None],
+    ) -> None:
+        self.catalog: Catalog | None = None
+        self.stale = False
+        """A list_changed notice came and the refetch is not through yet."""
+        self.era = "auto"
+        """What the server spoke last: "legacy", "modern", or "auto" for not known (4.6)."""
+        self._name = name
+        self._cache = cache
+        self._changes = changes
+        self._told = told
+        self._remark = remark
+        self._wanted = trio.Event()
+        self._notices = 0
+
+    def restore(self, server: Server) -> Cached | None:
+        """Begin with what is cached for this very definition, if anything."""
+        cached = self._cache.load(server.name, server.digest, time.time())
+        self.catalog = cached.catalog if cached else None
+        self.era = (cached.era if cached else "") or "auto"
+        return cached
+
+    def notice(self) -> None:
+        """The server says that its list has changed."""
+        self.stale = True
+        self._notices += 1
+        self._wanted.set()
+
+    async def fetch(self, server: Server, connection: Connection) -> Catalog:
+        """Read the catalogue and take it. Raises what `fetch_catalog` raises."""
+        self._wanted = trio.Event()
+        noticed = self._notices
+        catalog = await fetch_catalog(connection)
+        # A notice that came meanwhile is answered by the next fetch.
+        self.stale = noticed != self._notices
+        if catalog != self.catalog:
+            self.catalog = catalog
+            for warning in catalog.warnings[:20]:
+                log.warning("MCP '%s': %s", self._name, warning)
+            self._changes.publish("catalog", self._name)
+        self._cache.store(
+            server.name, server.digest, catalog, self.era, connection.settled.revision.name, time.time()
+        )
+        return catalog
+
+    async def keep(self, server: Server, connection: Connection) -> None:
+        """Fetch again after notices: one refetch running, one waiting, storms paced. Until cancelled."""
+        credit = float(REFETCH_BURST)
+        then = trio.current_time()
+        while True:
+            await self._wanted.wait()
+            now = trio.current_time()
+            credit = min(REFETCH_BURST, credit + (now - then) / REFETCH_REFILL)
+            then = now
+            if credit < 1:
+                await trio.sleep((1 - credit) * REFETCH_REFILL)
+                continue
+            credit -= 1
+            try:
+                await self.fetch(server, connection)
+            except ConnectionLost:
+                return
+            except Failure as e:
+                self._remark(f"cannot list the tools again: {e.message}")
+                self.stale = False
+            self._told()
+
+    async def listen(self, connection: Connection) -> None:
+        """A stateless server announces changes only on a stream that we ask for (5.14). Until cancelled."""
+        if not _announces(connection):
+            return
+        wait = LISTEN_AGAIN
+        while True:
+            began = trio.current_time()
+            try:
+                await connection.exchange(
+                    "subscriptions/listen",
+                    b'"notifications":{"toolsListChanged":true}',
+                    b"",
+                    Slot(0.0, 0.0, stream=True),
+                )
+            except ConnectionLost:
+                # The server ended this stream, or everything; then this task is cancelled presently.
+                pass
+            except Failure as e:
+                self._remark(f"subscriptions/listen ended: {e.message}")
+                if isinstance(e, ServerError) and e.server_code in (_METHOD_NOT_FOUND, _INVALID_PARAMS):
+                    return
+            # Nothing is replayed, so everything is listed again.
+            self.notice()
+            if trio.current_time() - began > LISTEN_AGAIN_MAX:
+                wait = LISTEN_AGAIN
+            await trio.sleep(wait)
+            wait = min(wait * 2, LISTEN_AGAIN_MAX)
+
+
+def _announces(connection: Connection) -> bool:
+    tools = connection.settled.capabilities.get("tools")
+    announces = isinstance(tools, dict) and tools.get("listChanged") is True
+    return connection.settled.revision.stateless and announces

@@ -1,0 +1,83 @@
+"""One transport from its first message on: the opening, then the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from mcpd.protocol import jsonrpc
+from mcpd.transport.base import ConnectFailed, Sender
+from mcpd.transport.pending import Deadlines
+from mcpd.upstream.connection import Connection
+from mcpd.upstream.opening import PROBE_SILENCE, Opening
+
+
+class Link:
+    """Hands what a transport receives to whoever is in charge, and notices its end.
+
+    `withdraw` is called, before the waiting requests are told, when the transport ends.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        opening: Opening,
+        deadlines: Deadlines,
+        tools_changed: Callable[[], None],
+        remark: Callable[[str], None],
+    ) -> None:
+        self.opening = opening
+        self.connection: Connection | None = None
+        self.ending = ""
+        self.over = trio.Event()
+        self.withdraw: Callable[[], None] = lambda: None
+        self._deadlines = deadlines
+        self._tools_changed = tools_changed
+        self._remark = remark
+        self._turned = trio.Event()
+        self._sender = sender
+
+    async def open(self) -> Connection:
+        """Settle the revision. Raises ConnectFailed; the caller bounds the time."""
+        self._send(self.opening.start())
+        with trio.move_on_after(PROBE_SILENCE):
+            await self._turned.wait()
+        self._send(self.opening.silence())
+        await self._turned.wait()
+        if self.opening.failed is not None:
+            raise self.opening.failed
+        if self.connection is None:
+            raise ConnectFailed("exited", self.ending)
+        return self.connection
+
+    def receive(self, line: bytes) -> None:
+        if self.connection is not None:
+            self.connection.receive(line)
+            return
+        message = jsonrpc.read_lenient(line)
+        if message is None:
+            self._remark(f"not JSON-RPC: {line[:200].decode('utf-8', 'replace')}")
+            return
+        lines = self.opening.receive(message)
+        settled = self.opening.settled
+        if settled is not None:
+            self.connection = Connection(
+                settled, self._sender, self._deadlines, self._tools_changed, self._remark
+            )
+        self._send(lines)
+        if settled is not None or self.opening.failed is not None:
+            self._turned.set()
+
+    def lost(self, how: str) -> None:
+        """The transport ended; what waits is told after the connection has been withdrawn."""
+        self.ending = how
+        self.withdraw()
+        if self.connection is not None:
+            self.connection.lose()
+        self._turned.set()
+        self.over.set()
+
+    def _send(self, lines: list[bytes]) -> None:
+        for line in lines:
+            self._sender.write(line)

@@ -1,0 +1,58 @@
+"""When a server is tried again: D8 as a table, without a clock."""
+
+from __future__ import annotations
+
+import msgspec
+
+#: Seconds before each restart of a process that had completed its opening.
+CRASH_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)
+
+#: Seconds between attempts that never opened, and between the tries of a crashed server.
+SPACING = 15.0
+
+
+class History(msgspec.Struct, frozen=True):
+    """What the loop remembers from turn to turn."""
+
+    crashes: int = 0
+    """Ends after a completed opening since the last successful call."""
+    failures: int = 0
+    """Attempts in a row that never opened."""
+    last_attempt: float = 0.0
+    """When the last attempt began (any clock)."""
+    lasting: bool = False
+    """The last failure cannot mend itself."""
+
+
+class Next(msgspec.Struct, frozen=True):
+    """What follows a failure.
+
+    `delay`: seconds until the loop tries by itself, None = only when somebody asks.
+    `not_before`: seconds during which even a demand is answered from the last failure.
+    """
+
+    state: str
+    delay: float | None
+    not_before: float
+
+
+def after_loss(history: History) -> tuple[History, Next]:
+    """A connection that had opened was lost."""
+    crashes = history.crashes + 1
+    history = msgspec.structs.replace(history, crashes=crashes, failures=0, lasting=False)
+    if crashes > len(CRASH_DELAYS):
+        return history, Next("crashed", None, SPACING)
+    return history, Next("restarting", CRASH_DELAYS[crashes - 1], 0.0)
+
+
+def after_failure(history: History, *, lasting: bool, wanted: bool) -> tuple[History, Next]:
+    """An attempt ended without a connection. `wanted`: something goes on wanting it (an eager server)."""
+    history = msgspec.structs.replace(history, failures=history.failures + 1, lasting=lasting)
+    if lasting or not wanted:
+        return history, Next("failed", None, SPACING)
+    return history, Next("failed", SPACING, SPACING)
+
+
+def after_success(history: History) -> History:
+    """A call succeeded: the schedule starts again."""
+    return msgspec.structs.replace(history, crashes=0, failures=0, lasting=False)

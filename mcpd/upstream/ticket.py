@@ -1,0 +1,71 @@
+"""One agent's request while it runs, as far as waiting concerns it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+import trio
+
+from mcpd.errors import Failure
+from mcpd.transport.pending import Slot
+
+
+class Withdrawn(Failure):
+    """The caller took the request back; no answer is sent (5.9)."""
+
+    def __init__(self) -> None:
+        super().__init__("cancelled", "the caller cancelled the request")
+
+
+class Ticket:
+    """How a request is taken back wherever it waits.
+
+    Most requests wait in one slot, which needs no scope; the rare other waits enter `stoppable`.
+    """
+
+    __slots__ = ("_scope", "_slot", "withdrawn")
+
+    def __init__(self) -> None:
+        self.withdrawn = False
+        self._slot: Slot | None = None
+        self._scope: trio.CancelScope | None = None
+
+    def waits_in(self, slot: Slot | None) -> None:
+        """Raises Withdrawn when the request was taken back before it came to waiting."""
+        if slot is not None and self.withdrawn:
+            raise Withdrawn
+        self._slot = slot
+
+    def withdraw(self) -> None:
+        self.withdrawn = True
+        if self._slot is not None:
+            self._slot.settle(Withdrawn())
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def stoppable(self) -> Stoppable:
+        """`with ticket.stoppable():` around a wait; leaves by Withdrawn when the request is taken back."""
+        return Stoppable(self)
+
+
+class Stoppable:
+    __slots__ = ("_scope", "_ticket")
+
+    def __init__(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+        self._scope = trio.CancelScope()
+
+    def __enter__(self) -> None:
+        if self._ticket.withdrawn:
+            raise Withdrawn
+        self._ticket._scope = self._scope
+        self._scope.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._ticket._scope = None
+        swallowed = self._scope.__exit__(kind, error, trace)
+        if self._scope.cancelled_caught:
+            raise Withdrawn
+        return bool(swallowed)

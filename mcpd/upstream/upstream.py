@@ -1,0 +1,447 @@
+"""One instance of one server: its loop, its status, its catalogue (DESIGN 7).
+
+`run` is a loop in one task: wait until somebody wants the server, open, publish, stay until the
+connection is lost, withdraw, close, and ask `retry` what follows. Disabling, reconnecting and a new
+definition are a cancelled turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Mapping
+
+import msgspec
+import trio
+
+from mcpd.api.status import Status
+from mcpd.catalog.tool import Catalog
+from mcpd.changes import Changes
+from mcpd.config.spec import Faulty, Server
+from mcpd.errors import Failure, ServerError
+from mcpd.transport.base import ConnectFailed, ConnectionLost
+from mcpd.transport.pending import Deadlines
+from mcpd.transport.stdio import StderrRing, Stdio
+from mcpd.upstream import launch, retry
+from mcpd.upstream.cache import CatalogCache
+from mcpd.upstream.connection import Connection
+from mcpd.upstream.keeper import Keeper
+from mcpd.upstream.link import Link
+from mcpd.upstream.opening import Opening
+
+log = logging.getLogger("mcpd.upstream")
+
+#: Seconds for a whole attempt up to the catalogue (c12).
+STDIO_TIMEOUT = 30.0
+LAUNCHER_TIMEOUT = 120.0
+
+#: A list or a call waits this long for the refetch after a list_changed notice (a22).
+FRESH_WAIT = 5.0
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What every upstream shares; owned by the fleet."""
+
+    environ: Mapping[str, str]
+    marker: str
+    """Prefix of the marker that every child bears; a number and a dot follow."""
+    spawns: itertools.count[int]
+    deadlines: Deadlines
+    changes: Changes
+    cache: CatalogCache
+    open_files: int | None
+
+
+class Upstream:
+    """The owner of one instance's connection, status and catalogue.
+
+    `block` names why it must not run: "disabled", "held" or "".
+    """
+
+    def __init__(self, definition: Server | Faulty, around: Surroundings, block: str = "") -> None:
+        self.name = definition.name
+        self.definition = definition
+        self.connection: Connection | None = None
+        self.status = Status()
+        self.ring = StderrRing()
+        self.held = ""
+        """What waits for `reload`, in words; the running definition goes on meanwhile (a03)."""
+        self.opened_in = 0.0
+        """Seconds of the last opening, up to the settled revision; the catalogue not included."""
+        self._around = around
+        self._block = block
+        self._keeper = Keeper(self.name, around.cache, around.changes, self._catalog_kept, self._remark)
+        self._history = retry.History()
+        self._due: float | None = None
+        self._not_before = 0.0
+        self._interest = 0
+        self._background = False
+        self._ended = 0
+        self._poke = trio.Event()
+        self._news = trio.Event()
+        self._turn: trio.CancelScope | None = None
+        self._restore()
+        self._set_resting_state()
+
+    # ------------------------------------------------------------- for callers
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """What the server offers, by its last word or from the cache; None when nobody knows."""
+        return self._keeper.catalog
+
+    @property
+    def stale(self) -> bool:
+        """A list_changed notice came and the refetch is not through yet."""
+        return self._keeper.stale
+
+    @property
+    def usable(self) -> bool:
+        """Whether its tools may be listed and called at all: defined, enabled and not held."""
+        return not self._block and isinstance(self.definition, Server)
+
+    async def reach(self, within: float) -> Connection:
+        """The connection, waiting for it if need be. Raises Failure `disabled` or `unavailable`."""
+        if self.connection is not None:
+            return self.connection
+        self._refuse_blocked()
+        if self._due is None and trio.current_time() < self._not_before:
+            raise self._unavailable()
+        ended = self._ended
+        self._interest += 1
+        self._poke.set()
+        try:
+            with trio.move_on_after(within):
+                while (connection := self._current()) is None:
+                    await self._news.wait()
+                    self._refuse_blocked()
+                    if self._ended != ended and self.status.state in ("failed", "crashed"):
+                        raise self._unavailable()
+                return connection
+        finally:
+            self._interest -= 1
+        raise Failure("unavailable", f'server "{self.name}" is still {self.status.state}', server=self.name)
+
+    async def fresh(self) -> None:
+        """Wait until the catalogue covers the last notice, at most FRESH_WAIT (a22)."""
+        with trio.move_on_after(FRESH_WAIT):
+            while self.stale and self._current() is not None:
+                await self._news.wait()
+
+    def succeeded(self) -> None:
+        """A call got its answer: the restart schedule begins again (D8)."""
+        if self._history.crashes:
+            self._history = retry.after_success(self._history)
+
+    def _current(self) -> Connection | None:
+        return self.connection
+
+    def _refuse_blocked(self) -> None:
+        if self._block == "disabled":
+            raise Failure(
+                "disabled",
+                f'server "{self.name}" is disabled',
+                hint=f"mcpctl enable {self.name}",
+                server=self.name,
+            )
+        if self._block == "removed":
+            raise Failure("no_such_server", f'server "{self.name}" was removed', server=self.name)
+        if self._block == "held" or not isinstance(self.definition, Server) or self.definition.url:
+            raise self._unavailable()
+
+    def _unavailable(self) -> Failure:
+        """What the agent that wanted this server is told: reason and next step (b26)."""
+        status = self.status
+        text = f'server "{self.name}" is {status.state}'
+        if status.reason and status.reason != status.state:
+            text += f" ({status.reason})"
+        if status.error:
+            text += f": {status.error}"
+        data: dict[str, object] = {"server": self.name, "reason": status.reason}
+        wait = max(0.0, self._not_before - trio.current_time())
+        if wait:
+            data["retry_after"] = round(wait, 1)
+        hint = (
+            "mcpctl reload"
+            if status.state == "held"
+            else f"mcpctl logs {self.name}; mcpctl reconnect {self.name}"
+        )
+        return Failure("unavailable", text, hint=hint, **data)
+
+    # ------------------------------------------------------------ for the owner
+
+    def connect_once(self) -> None:
+        """Connect in the background, as after adding or enabling (D5)."""
+        self._background = True
+        self._poke.set()
+
+    def reconnect(self) -> None:
+        """Drop the connection, forget the failures and connect now (c15)."""
+        self._history = retry.History()
+        self._due = None
+        self._not_before = 0.0
+        self._keeper.era = "auto"
+        self._background = True
+        self._end_turn()
+
+    def replace(self, definition: Server | Faulty, block: str) -> None:
+        """Take a new definition or block; a change of what runs ends the turn, anything else does not."""
+        old = self.definition
+        same = (
+            isinstance(old, Server)
+            and isinstance(definition, Server)
+            and old.digest == definition.digest
+            and self._block == block
+        )
+        self.definition = definition
+        was_blocked, self._block = self._block, block
+        if same:
+            return
+        self._history = retry.History()
+        self._due = None
+        self._not_before = 0.0
+        if was_blocked != block and not block:
+            self._background = True
+        if (
+            not isinstance(old, Server)
+            or not isinstance(definition, Server)
+            or old.digest != definition.digest
+        ):
+            self._restore()
+            self._background = True
+        self._end_turn()
+        if self._turn is None:
+            self._set_resting_state()
+
+    def retire(self) -> None:
+        """The definition is gone: who waits is told; the owner cancels `run`."""
+        self._block = "removed"
+        self._withdraw()
+        self._tell()
+
+    def _end_turn(self) -> None:
+        self._withdraw()
+        if self._turn is not None:
+            self._turn.cancel()
+        self._poke.set()
+        self._tell()
+
+    # ----------------------------------------------------------------- the loop
+
+    async def run(self) -> None:
+        """Until cancelled. The second firewall: whatever fails here is this server's failure alone."""
+        while True:
+            await self._await_wish()
+            with trio.CancelScope() as self._turn:
+                try:
+                    await self._live()
+                except Exception as e:
+                    log.exception("MCP '%s': internal error", self.name)
+                    self._failed(ConnectFailed("failed", f"internal error: {type(e).__name__}"))
+            self._withdraw()
+            interrupted = self._turn.cancelled_caught
+            self._turn = None
+            if interrupted:
+                self._set_resting_state()
+
+    async def _await_wish(self) -> None:
+        while True:
+            self._poke = poke = trio.Event()
+            delay = self._delay()
+            if delay is not None and delay <= 0:
+                return
+            with trio.move_on_after(float("inf") if delay is None else delay):
+                await poke.wait()
+
+    def _delay(self) -> float | None:
+        """Seconds until an attempt is due; None: not before something changes."""
+        if self._block or not isinstance(self.definition, Server) or self.definition.url:
+            return None
+        if self._due is not None:
+            return 0.0 if self._background else self._due - trio.current_time()
+        eager = self.definition.start == "eager" and not self._history.failures and not self._history.crashes
+        return 0.0 if self._interest or self._background or eager else None
+
+    async def _live(self) -> None:
+        """One turn: open, publish, stay, withdraw. The transport cleans up behind it."""
+        server = self.definition
+        assert isinstance(server, Server)
+        self._due = None
+        self._background = False
+        began = trio.current_time()
+        self._set(state="connecting", last_attempt=time.time(), retry_at=0.0, pid=0)
+        async with trio.open_nursery() as nursery:
+            try:
+                link, connection, catalog = await self._connect(server, nursery)
+            except ConnectFailed as e:
+                # Said before the cleanup, which may take its time (c12).
+                self._failed(e)
+                nursery.cancel_scope.cancel()
+                return
+            self._publish(connection, catalog, trio.current_time() - began)
+            nursery.start_soon(self._keeper.keep, server, connection)
+            nursery.start_soon(self._keeper.listen, connection)
+            await link.over.wait()
+            self._lost(link.ending)
+            nursery.cancel_scope.cancel()
+
+    async def _connect(self, server: Server, nursery: trio.Nursery) -> tuple[Link, Connection, Catalog]:
+        """Raises ConnectFailed, also when the time is over."""
+        began = trio.current_time()
+        limit = server.connect_timeout
+        if limit is None:
+            limit = LAUNCHER_TIMEOUT if launch.is_launcher(server) else STDIO_TIMEOUT
+        try:
+            with trio.fail_after(limit or float("inf")):
+                link, connection = await self._open(server, nursery)
+                self.opened_in = trio.current_time() - began
+                catalog = await self._keeper.fetch(server, connection)
+                return link, connection, catalog
+        except trio.TooSlowError:
+            raise ConnectFailed("not_responding", f"no answer within {limit:g} s") from None
+        except ConnectionLost:
+            raise ConnectFailed("exited", f"{link.ending} while its tools were listed") from None
+        except ServerError as e:
+            raise ConnectFailed("bad_answer", f"tools/list failed: {e.message[:300]}") from None
+        except Failure as e:
+            raise ConnectFailed("bad_answer", e.message) from None
+
+    async def _open(self, server: Server, nursery: trio.Nursery) -> tuple[Link, Connection]:
+        era = {"auto": self._keeper.era, "legacy": "legacy"}.get(server.protocol, "modern")
+        pinned = server.protocol not in ("auto", "legacy")
+        link = await self._start(server, nursery, Opening(era, pinned=pinned))
+        try:
+            connection = await self._settle(link)
+        except ConnectFailed as e:
+            if e.reason != "exited" or link.opening.answered or not link.opening.probing:
+                raise
+            # Some older servers leave on anything before `initialize`: once more, in their way (4.4).
+            link = await self._start(server, nursery, Opening("legacy"))
+            connection = await self._settle(link)
+        if not pinned:
+            self._keeper.era = "modern" if connection.settled.revision.stateless else "legacy"
+        return link, connection
+
+    async def _start(self, server: Server, nursery: trio.Nursery, opening: Opening) -> Link:
+        around = self._around
+        marker = f"{around.marker}{next(around.spawns)}."
+        plan = launch.plan(server, around.environ, marker)
+        process = await Stdio.spawn(plan, self.ring, nursery, around.open_files)
+        link = Link(process, opening, around.deadlines, self._keeper.notice, self._remark)
+        nursery.start_soon(process.run, link.receive, link.lost)
+        self._set(pid=process.pid)
+        return link
+
+    async def _settle(self, link: Link) -> Connection:
+        try:
+            return await link.open()
+        except ConnectFailed as e:
+            if e.reason == "exited":
+                last = [text for _, text in self.ring.last(5) if text.strip()]
+                words = f"{e.message}; it wrote: {' / '.join(last)[-600:]}" if last else e.message
+                raise ConnectFailed("exited", words) from None
+            raise
+        finally:
+            link.withdraw = self._withdraw
+
+    # ------------------------------------------------------- what became of it
+
+    def _publish(self, connection: Connection, catalog: Catalog, took: float) -> None:
+        settled = connection.settled
+        self.connection = connection
+        self._set(
+            state="connected",
+            reason="",
+            error="",
+            tools=len(catalog.tools),
+            revision=settled.revision.name,
+            last_success=time.time(),
+            latency=took,
+            attempts=0,
+        )
+        self._history = msgspec.structs.replace(self._history, failures=0, lasting=False)
+        self._not_before = 0.0
+        info = settled.server_info
+        log.info(
+            "MCP '%s': connected to %.60s %.40s, revision %s, %d tools, %.2f s",
+            self.name,
+            info.get("name", "?"),
+            info.get("version", ""),
+            settled.revision.name,
+            len(catalog.tools),
+            took,
+        )
+
+    def _withdraw(self) -> None:
+        """Nobody gets this connection from here on; who waits on it is told."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.lose()
+
+    def _failed(self, e: ConnectFailed) -> None:
+        server = self.definition
+        wanted = isinstance(server, Server) and server.start == "eager"
+        self._history, following = retry.after_failure(self._history, lasting=e.lasting, wanted=wanted)
+        self._after(following, e.reason, e.message)
+        log.warning("MCP '%s': %s (%s): %s", self.name, following.state, e.reason, e.message)
+
+    def _lost(self, how: str) -> None:
+        last = [text for _, text in self.ring.last(3) if text.strip()]
+        words = f"{how}; it wrote: {' / '.join(last)[-400:]}" if last else how
+        self._history, following = retry.after_loss(self._history)
+        self._after(following, "exited", words)
+        log.warning("MCP '%s': %s: %s", self.name, following.state, how)
+
+    def _after(self, following: retry.Next, reason: str, message: str) -> None:
+        now = trio.current_time()
+        self._due = None if following.delay is None else now + following.delay
+        self._not_before = now + following.not_before
+        self._ended += 1
+        self._set(
+            state=following.state,
+            reason=reason,
+            error=message,
+            last_failure=time.time(),
+            attempts=self._history.failures + self._history.crashes,
+            retry_at=0.0 if following.delay is None else time.time() + following.delay,
+            pid=0,
+        )
+
+    def _set_resting_state(self) -> None:
+        """The status of an upstream that neither runs nor has just failed."""
+        definition = self.definition
+        if isinstance(definition, Faulty):
+            self._set(state="failed", reason=definition.reason, error=definition.message, pid=0)
+        elif self._block in ("disabled", "held"):
+            self._set(state=self._block, reason="", error=self.held if self._block == "held" else "", pid=0)
+        elif definition.url:
+            self._set(
+                state="failed", reason="unsupported", error="this version speaks to stdio servers only", pid=0
+            )
+        elif self._turn is None:
+            self._set(state="idle", reason="", pid=0)
+
+    def _set(self, **fields: object) -> None:
+        self.status = msgspec.structs.replace(self.status, **fields)
+        self._around.changes.publish("status", self.name)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
+
+    def _catalog_kept(self) -> None:
+        if self.catalog is not None:
+            self._set(tools=len(self.catalog.tools))
+
+    def _restore(self) -> None:
+        """Begin with the cached catalogue of this definition."""
+        server = self.definition
+        cached = self._keeper.restore(server) if isinstance(server, Server) else None
+        if cached is not None:
+            tools, revision = len(cached.catalog.tools), cached.revision
+            self.status = msgspec.structs.replace(self.status, tools=tools, revision=revision)
+
+    def _remark(self, text: str) -> None:
+        self.ring.add(f"[mcpd] {text}")

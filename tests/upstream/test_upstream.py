@@ -1,0 +1,226 @@
+"""The loop of one server against real processes: what it becomes when things go wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from mcpd.upstream.cache import CatalogCache
+
+from mcpd.api.status import Status
+from mcpd.changes import Changes
+from mcpd.config.spec import Config, Faulty, Server
+from mcpd.errors import Failure
+from mcpd.transport import sweep
+from mcpd.upstream.fleet import Fleet
+from mcpd.upstream.upstream import Upstream
+
+TINY = str(Path(__file__).parent.parent / "servers" / "tiny.py")
+MARKER = f"test{os.getpid()}.x."
+
+
+def tiny(*args: str, **fields: Any) -> Server:
+    return Server(
+        name=fields.pop("name", "tiny"), source="test", command=sys.executable, args=(TINY, *args), **fields
+    )
+
+
+@asynccontextmanager
+async def fleet_of(*servers: Server | Faulty, cache: Path, connect: bool = True) -> AsyncIterator[Fleet]:
+    """A running fleet; when it is over, none of its processes may be left."""
+    fleet = Fleet(Changes(), CatalogCache(cache), {"PATH": os.environ["PATH"], "HOME": "/"}, MARKER)
+    fleet.apply(config_of(*servers), frozenset(), {}, connect=connect)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(fleet.run)
+        yield fleet
+        nursery.cancel_scope.cancel()
+    assert sweep.find(MARKER) == []
+
+
+def config_of(*servers: Server | Faulty) -> Config:
+    return Config(
+        servers={s.name: s for s in servers if isinstance(s, Server)},
+        faulty={s.name: s for s in servers if isinstance(s, Faulty)},
+    )
+
+
+async def until(upstream: Upstream, fleet: Fleet, wanted: Callable[[Status], bool]) -> Status:
+    """Wait for a status, by its announcements."""
+    with fleet.changes.subscribe() as changes:
+        with trio.fail_after(30):
+            while not wanted(upstream.status):
+                await changes.__anext__()
+    return upstream.status
+
+
+def is_state(*states: str) -> Callable[[Status], bool]:
+    return lambda status: status.state in states
+
+
+async def test_a_new_server_connects_once_and_says_what_it_is(real_clock: None, tmp_path: Path) -> None:
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        status = await until(upstream, fleet, is_state("connected"))
+        assert status.revision == "2025-11-25"
+        assert status.tools == 7
+        assert status.pid > 0
+        assert status.last_success >= status.last_attempt > 0
+        assert upstream.catalog is not None
+        assert upstream.catalog.instructions == "be kind"
+
+
+async def test_a_lazy_server_rests_until_it_is_wanted_and_is_listed_from_the_cache(
+    real_clock: None, tmp_path: Path
+) -> None:
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        await until(fleet.find("tiny"), fleet, is_state("connected"))
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        await trio.testing.wait_all_tasks_blocked()
+        assert upstream.status.state == "idle"
+        assert upstream.catalog is not None
+        assert len(upstream.catalog.tools) == 7
+        await upstream.reach(10)
+        assert upstream.status.state == "connected"
+
+
+async def test_an_eager_server_is_connected_at_the_start(real_clock: None, tmp_path: Path) -> None:
+    async with fleet_of(tiny(start="eager"), cache=tmp_path, connect=False) as fleet:
+        await until(fleet.find("tiny"), fleet, is_state("connected"))
+
+
+async def test_a_crash_is_noticed_without_a_call_and_the_server_restarted(
+    real_clock: None, tmp_path: Path
+) -> None:
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        first = await until(upstream, fleet, is_state("connected"))
+        os.kill(first.pid, signal.SIGKILL)
+        status = await until(upstream, fleet, is_state("restarting"))
+        assert upstream.connection is None
+        assert (status.reason, status.retry_at > 0) == ("exited", True)
+        assert "SIGKILL" in status.error
+        second = await until(upstream, fleet, is_state("connected"))
+        assert second.pid != first.pid
+
+
+@pytest.mark.parametrize(
+    ("server", "reason", "word"),
+    [
+        (tiny("--refuse"), "exited", "no wish to run"),
+        (tiny("--silent", connect_timeout=1), "not_responding", "1 s"),
+        (
+            msgspec.structs.replace(tiny(), command="no-such-program-xyz"),
+            "command_not_found",
+            "no-such-program-xyz",
+        ),
+        (msgspec.structs.replace(tiny(), command=TINY), "not_executable", "not executable"),
+        (msgspec.structs.replace(tiny(), cwd="/no/such/folder"), "failed", "/no/such/folder"),
+    ],
+)
+async def test_why_a_server_failed(
+    real_clock: None, tmp_path: Path, server: Server, reason: str, word: str
+) -> None:
+    neighbour = tiny(name="neighbour")
+    async with fleet_of(server, neighbour, cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        status = await until(upstream, fleet, is_state("failed"))
+        assert status.reason == reason
+        assert word in status.error
+        with pytest.raises(Failure) as caught:
+            await upstream.reach(5)
+        assert caught.value.kind == "unavailable"
+        assert word in caught.value.message
+        await fleet.find("neighbour").reach(10)
+
+
+async def test_blocked_servers_do_not_start(real_clock: None, tmp_path: Path) -> None:
+    faulty = Faulty("odd", "file", "unset_variable", "variable X is not set")
+    off = tiny(name="off", enabled=False)
+    async with fleet_of(faulty, off, cache=tmp_path) as fleet:
+        assert fleet.find("odd").status.state == "failed"
+        assert fleet.find("odd").status.reason == "unset_variable"
+        assert fleet.find("off").status.state == "disabled"
+        for name, kind in (("odd", "unavailable"), ("off", "disabled")):
+            with pytest.raises(Failure) as caught:
+                await fleet.find(name).reach(5)
+            assert caught.value.kind == kind
+
+
+async def test_disabling_ends_the_process_and_enabling_brings_it_back(
+    real_clock: None, tmp_path: Path
+) -> None:
+    server = tiny()
+    async with fleet_of(server, cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        first = await until(upstream, fleet, is_state("connected"))
+        fleet.apply(config_of(server), frozenset({"tiny"}), {})
+        assert upstream.connection is None, "withdrawn before anything is closed"
+        await until(upstream, fleet, is_state("disabled"))
+        assert not Path(f"/proc/{first.pid}").exists()
+        fleet.apply(config_of(server), frozenset(), {})
+        second = await until(upstream, fleet, is_state("connected"))
+        assert second.pid != first.pid
+
+
+async def test_applying_what_did_not_change_touches_nothing(real_clock: None, tmp_path: Path) -> None:
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        first = await until(upstream, fleet, is_state("connected"))
+        fleet.apply(config_of(tiny(), tiny(name="more")), frozenset(), {})
+        await until(fleet.find("more"), fleet, is_state("connected"))
+        assert upstream.status.pid == first.pid
+        assert upstream.connection is not None
+
+
+async def test_a_removed_server_tells_who_waits_and_is_gone(real_clock: None, tmp_path: Path) -> None:
+    async with fleet_of(tiny("--silent"), cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        caught: list[str] = []
+
+        async def wait() -> None:
+            try:
+                await upstream.reach(20)
+            except Failure as e:
+                caught.append(e.kind)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await until(upstream, fleet, lambda status: status.pid > 0)
+            fleet.apply(config_of(), frozenset(), {})
+        assert caught == ["no_such_server"]
+        with pytest.raises(Failure):
+            fleet.find("tiny")
+
+
+async def test_a_held_server_does_not_start_and_a_running_one_goes_on(
+    real_clock: None, tmp_path: Path
+) -> None:
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        first = await until(fleet.find("tiny"), fleet, is_state("connected"))
+        held = {"tiny": "command changed", "fresh": "a new server"}
+        fleet.apply(config_of(tiny(), tiny(name="fresh")), frozenset(), held)
+        assert fleet.find("fresh").status.state == "held"
+        assert fleet.find("tiny").held == "command changed"
+        assert fleet.find("tiny").status.pid == first.pid
+        fleet.apply(config_of(tiny(), tiny(name="fresh")), frozenset(), {})
+        await until(fleet.find("fresh"), fleet, is_state("connected"))
+
+
+async def test_a_child_sees_a_small_environment(real_clock: None, tmp_path: Path) -> None:
+    server = tiny(env={"MINE": "v 1", "MCPD_SECRET": "no"})
+    async with fleet_of(server, cache=tmp_path) as fleet:
+        status = await until(fleet.find("tiny"), fleet, is_state("connected"))
+        raw = Path(f"/proc/{status.pid}/environ").read_bytes().decode()
+        env = dict(item.split("=", 1) for item in raw.split("\0") if item)
+        assert env.pop("MCPD_CHILD_OF").startswith(MARKER)
+        assert env.keys() == {"PATH", "HOME", "MINE"}
