@@ -1,0 +1,1 @@
+"""MCP towards agents: one session for each attached process."""

@@ -1,0 +1,78 @@
+"""Who is on the other end of an agent's socket, by the kernel's word and by its own (DESIGN 3)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+import msgspec
+import trio
+
+from mcpd.errors import Failure
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """The process that opened the connection, as the kernel saw it then."""
+
+    pid: int
+    uid: int
+    exe: str
+    cwd: str
+
+
+class Attach(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Params of the line with which a connection may begin: notifications/dev.mcpd/attach."""
+
+    agent: str = ""
+    root: str = ""
+    server: str = ""
+    """One server to be shown alone, with its own names."""
+    without: list[str] = []
+    """Servers to leave out (c23)."""
+
+
+def peer_of(sock: trio.socket.SocketType) -> Peer:
+    """Facts from SO_PEERCRED and /proc; what cannot be read is empty."""
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", raw)
+    return Peer(pid, uid, _link(pid, "exe"), _link(pid, "cwd"))
+
+
+def is_own(peer: Peer) -> bool:
+    """Another user has no business here, whatever the file modes say; root may."""
+    return peer.uid in (os.getuid(), 0)
+
+
+def check_root(root: str, peer: Peer) -> str:
+    """The real path of a project root that the peer claims. Raises Failure `invalid_params`.
+
+    It must be a folder of the user's that contains the working folder of the peer or of its parent
+    (the bridge's parent is the host).
+    """
+    real = os.path.realpath(root)
+    try:
+        facts = os.stat(real)
+    except OSError as e:
+        raise Failure("invalid_params", f'cannot use root "{root}": {e.strerror}') from None
+    if not os.path.isdir(real) or facts.st_uid != os.getuid():
+        raise Failure("invalid_params", f'cannot use root "{root}": not a folder of this user')
+    folders = (peer.cwd, _link(_parent(peer.pid), "cwd"))
+    if not any(folder == real or folder.startswith(real.rstrip("/") + "/") for folder in folders if folder):
+        raise Failure("invalid_params", f'cannot use root "{root}": the process does not work in it')
+    return real
+
+
+def _link(pid: int, name: str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/{name}")
+    except OSError:
+        return ""
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            return int(f.read().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,315 @@
+"""One attached agent process: its lines in, its answers out.
+
+The session owns the socket, the requests that run and those that wait for a place. What a request
+means is `serve`'s business. The end of the session cancels everything it had under way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import trio
+
+from mcpd.agents import serve
+from mcpd.agents.identity import Attach, Peer, check_root, is_own, peer_of
+from mcpd.broker import Broker
+from mcpd.calls import Caller
+from mcpd.errors import Failure
+from mcpd.listing import DEFAULT_AGENT, find_agent
+from mcpd.protocol import dialect, jsonrpc
+from mcpd.protocol.framing import LineBuffer
+from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.revisions import Revision
+from mcpd.protocol.shapes import CancelledParams, read_params
+from mcpd.transport.lines import LineWriter, hung_up, read_chunk
+from mcpd.upstream.ticket import Ticket
+from mcpd.views import View, ViewKey
+
+ATTACH = "notifications/dev.mcpd/attach"
+
+#: Requests that wait for one of the session's places; more are refused as busy.
+WAITING = 256
+
+#: A reader that lets this many bytes of answers lie gets no further requests read (backpressure)...
+QUEUE_HIGH = 4 * 1024 * 1024
+#: ...and no notifications: those it loses, and lists anew when it reads again.
+NOTICE_HIGH = 256 * 1024
+
+
+async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str) -> None:
+    """Serve one connection to the socket of `agent` until it ends, then close it.
+
+    Raises nothing of the peer's making. Cancelling ends the session and all its requests.
+    """
+    async with stream:
+        peer = peer_of(stream.socket)
+        if not is_own(peer):
+            return
+        fd = stream.socket.fileno()
+        async with trio.open_nursery() as nursery:
+            session = Session(broker, peer, agent, LineWriter(fd, nursery), nursery)
+            broker.sessions[session.id] = session
+            broker.changes.publish("sessions", session.id)
+            try:
+                await session.read(fd)
+            finally:
+                del broker.sessions[session.id]
+                broker.changes.publish("sessions", session.id)
+                session.writer.close()
+            nursery.cancel_scope.cancel()
+
+
+async def announce(broker: Broker) -> None:
+    """Tell sessions when what they were shown is no longer true. One task for all of them."""
+    with broker.changes.subscribe() as changes:
+        async for change in changes:
+            if change.topic in ("catalog", "servers"):
+                for session in list(broker.sessions.values()):
+                    session.tools_changed()
+
+
+class Session:
+    """`revision` is None until `initialize` has chosen one; stateless requests need none."""
+
+    def __init__(
+        self, broker: Broker, peer: Peer, agent: str, writer: LineWriter, nursery: trio.Nursery
+    ) -> None:
+        self.broker = broker
+        self.id = f"s{next(broker.session_numbers)}"
+        self.agent = agent
+        self.pid = peer.pid
+        self.exe = peer.exe
+        self.peer = peer
+        self.root = ""
+        self.key = ViewKey((agent, "", frozenset()))
+        self.caller = Caller(self.id, agent, peer.pid, peer.exe)
+        self.revision: Revision | None = None
+        self.listed: View | None = None
+        """What the agent was shown last; a notice follows when it is no longer true."""
+        self.listens: dict[bytes, bool] = {}
+        """Open `subscriptions/listen` requests: id -> whether tool changes are wanted."""
+        self.refusal: Failure | None = None
+        """Why nothing is served here: the attach line was wrong."""
+        self.writer = writer
+        self._nursery = nursery
+        self._first = True
+        self._running: dict[bytes, Ticket] = {}
+        self._waiting: deque[tuple[Message, Ticket]] = deque()
+        self._places = broker.config.settings.max_in_flight_session or WAITING
+        self._idle = trio.Event()
+
+    # --------------------------------------------------------------- reading
+
+    async def read(self, fd: int) -> None:
+        """Until the stream ends and what was asked is answered, or the peer is gone."""
+        buffer = LineBuffer()
+        dropped = 0
+        while chunk := await read_chunk(fd):
+            for line in buffer.feed(chunk):
+                self.receive(line)
+                if self.writer.queued > QUEUE_HIGH:
+                    await self.writer.drained()
+            if buffer.dropped != dropped:
+                dropped = buffer.dropped
+                self._answer_failure(b"null", Failure("invalid_request", "a message is at most 16 MiB long"))
+        if self._running:
+            # It has only finished writing, like `printf ... | mcpctl bridge`: its answers are still wanted.
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._finish, nursery.cancel_scope)
+                await hung_up(fd)
+                nursery.cancel_scope.cancel()
+
+    async def _finish(self, scope: trio.CancelScope) -> None:
+        while self._running:
+            self._idle = trio.Event()
+            await self._idle.wait()
+        await self.writer.drained()
+        scope.cancel()
+
+    def receive(self, line: bytes) -> None:
+        """Take one line. Everything that waits goes into a task; nothing here does."""
+        if line[:1] == b"[" and self.revision is not None and self.revision.batches:
+            self._receive_batch(line)
+            return
+        try:
+            message = jsonrpc.read(line)
+        except Failure as e:
+            self._answer_failure(b"null", e)
+            return
+        self._take(message, None)
+
+    def _take(self, message: Message, batch: Batch | None) -> None:
+        first, self._first = self._first, False
+        if not message.method:
+            # mcpd asks agents nothing yet, so no answer is expected (2).
+            return
+        key = message.key
+        if not key:
+            if message.method == ATTACH:
+                if first:
+                    self._attach(bytes(message.params))
+            else:
+                self._notified(message)
+            return
+        if key[:1] not in b'"-0123456789' or key in self._running or len(key) > 300:
+            self._answer_failure(
+                b"null",
+                Failure("invalid_request", "an id is a string or an integer, not used by an open request"),
+            )
+            return
+        ticket = Ticket()
+        self._running[key] = ticket
+        if batch is not None:
+            batch.open(key)
+        if len(self._running) - len(self._waiting) <= self._places:
+            self._nursery.start_soon(self._serve, message, ticket, batch, name="request")
+        elif len(self._waiting) < WAITING:
+            self._waiting.append((message, ticket))
+        else:
+            self._finished(key)
+            busy = Failure(
+                "busy", f"more than {WAITING} requests of this session wait", hint="try again later"
+            )
+            self._answer(key, serve.refused(message, busy, self.revision is None), batch)
+
+    def _receive_batch(self, line: bytes) -> None:
+        """An array of messages is answered by an array (JSON-RPC 2.0, section 6)."""
+        try:
+            lines = jsonrpc.read_batch(line)
+            messages = [jsonrpc.read(item) for item in lines]
+            if not messages:
+                raise Failure("invalid_request", "an empty batch")
+        except Failure as e:
+            self._answer_failure(b"null", e)
+            return
+        batch = Batch(self.writer)
+        for message in messages:
+            self._take(message, batch)
+        batch.close()
+
+    # --------------------------------------------------------------- serving
+
+    async def _serve(self, message: Message, ticket: Ticket, batch: Batch | None) -> None:
+        """One place of the session: serve this request, then those that wait."""
+        while True:
+            key = message.key
+            answer = await serve.serve(self, message, ticket)
+            self._finished(key)
+            if answer is not None:
+                self._answer(key, answer, batch)
+            elif batch is not None:
+                batch.put(key, b"")
+            if not self._waiting or len(self._running) - len(self._waiting) >= self._places:
+                return
+            message, ticket = self._waiting.popleft()
+            batch = None
+
+    def _answer(self, key: bytes, line: bytes, batch: Batch | None) -> None:
+        if batch is None:
+            self.writer.write(line)
+        else:
+            batch.put(key, line)
+
+    def _answer_failure(self, key: bytes, failure: Failure) -> None:
+        error = jsonrpc.error_text(failure.code, failure.message, failure.details())
+        self.writer.write(jsonrpc.error_line(key, error))
+
+    def _finished(self, key: bytes) -> None:
+        self._running.pop(key, None)
+        if not self._running:
+            self._idle.set()
+
+    # ----------------------------------------------------------- notifications
+
+    def _notified(self, message: Message) -> None:
+        if message.method != "notifications/cancelled":
+            return
+        try:
+            key = bytes(read_params(bytes(message.params), CancelledParams).request_id)
+        except Failure:
+            return
+        ticket = self._running.get(key)
+        if ticket is not None:
+            ticket.withdraw()
+
+    def notice(self, method: str, params: bytes) -> None:
+        """Tell the agent something, unless it does not read."""
+        if self.writer.queued < NOTICE_HIGH:
+            self.writer.write(jsonrpc.notification_line(method, params))
+
+    def tools_changed(self) -> None:
+        """The catalogue of some server changed: say so if this agent's listing did (a22, b23)."""
+        if self.listed is None or self.writer.queued >= NOTICE_HIGH:
+            return
+        try:
+            now = serve.current_view(self)
+        except Failure:
+            return
+        if now is self.listed or now.number == self.listed.number:
+            return
+        self.listed = now
+        if self.revision is not None:
+            self.notice("notifications/tools/list_changed", b"{}")
+        for key, wanted in self.listens.items():
+            if wanted:
+                params = dialect.params(b"", dialect.subscription_meta(key))
+                self.notice("notifications/tools/list_changed", params)
+
+    # ------------------------------------------------------------------ attach
+
+    def _attach(self, raw: bytes) -> None:
+        """Fix agent, root and servers for the rest of the connection; a mistake refuses all of it."""
+        try:
+            attach = read_params(raw, Attach)
+            agent = self._may_be(attach.agent)
+            if attach.server:
+                self.broker.fleet.find(attach.server)
+            self.root = check_root(attach.root, self.peer) if attach.root else ""
+        except Failure as e:
+            self.refusal = e
+            return
+        self.agent = agent
+        self.key = ViewKey((agent, attach.server, frozenset(attach.without)))
+        self.caller = Caller(self.id, agent, self.pid, self.exe)
+
+    def _may_be(self, name: str) -> str:
+        """Which socket a process can open is its identity; on the default one it may name an open agent."""
+        if not name or name == self.agent:
+            return self.agent
+        if self.agent == DEFAULT_AGENT and find_agent(self.broker, name).open:
+            return name
+        raise Failure(
+            "refused",
+            f'this socket is not for agent "{name}"',
+            hint="use the agent's own socket, or set `open = true` for it",
+            agent=name,
+        )
+
+
+class Batch:
+    """Collects the answers of one array until all are there."""
+
+    def __init__(self, writer: LineWriter) -> None:
+        self._writer = writer
+        self._open: set[bytes] = set()
+        self._answers: list[bytes] = []
+        self._closed = False
+
+    def open(self, key: bytes) -> None:
+        self._open.add(key)
+
+    def put(self, key: bytes, line: bytes) -> None:
+        self._open.discard(key)
+        if line:
+            self._answers.append(line.rstrip(b"\n"))
+        self._flush()
+
+    def close(self) -> None:
+        """All members have been taken."""
+        self._closed = True
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._closed and not self._open and self._answers:
+            answers, self._answers = self._answers, []
+            self._writer.write(b"[" + b",".join(answers) + b"]\n")

@@ -1,0 +1,63 @@
+"""The owners of the daemon's state, in one struct that everything above is handed. No methods."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from mcpd.changes import Changes
+from mcpd.config.spec import Config, Server
+from mcpd.consent.state import StateBook
+from mcpd.journal import Journal
+from mcpd.upstream.fleet import Fleet
+from mcpd.views import Views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class AttachedSession(Protocol):
+    """One attached agent process, as far as others need to know it."""
+
+    id: str
+    agent: str
+    pid: int
+    exe: str
+
+    def tools_changed(self) -> None:
+        """Some catalogue changed; tell the agent if its listing did."""
+        ...
+
+
+@dataclass(slots=True)
+class Broker:
+    """`config` is replaced whole by `admin`; everything else lives as long as the daemon."""
+
+    config: Config
+    fleet: Fleet
+    journal: Journal
+    state: StateBook
+    changes: Changes
+    views: Views
+    config_dir: str
+    control_socket: str
+    agents_dir: str
+    """The folder of the agents' sockets: <agents_dir>/<name>/mcp.sock."""
+    environ: Mapping[str, str]
+    instance: str
+    started: float
+    """Seconds since the epoch."""
+    secret: bytes
+    """Random for this run; authenticates cursors."""
+    stop: trio.Event = field(default_factory=trio.Event)
+    session_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    sessions: dict[str, AttachedSession] = field(default_factory=dict)
+    held: dict[str, str] = field(default_factory=dict)
+    """Servers whose new definition waits for `reload`, with the reason (a03)."""
+    waiting: dict[str, Server] = field(default_factory=dict)
+    """New servers among the held: they are shown and do not start."""
+    editing: trio.Lock = field(default_factory=trio.Lock)
+    """Held by whoever changes the configuration; see `admin`."""
