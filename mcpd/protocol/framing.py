@@ -23,6 +23,10 @@ class LineBuffer:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that this chunk completes, without blank ones and without the line feed."""
+        if chunk.find(b"\n") == len(chunk) - 1 and not self._parts and not self._first and not self._skipping:
+            # One whole line, by far the most frequent chunk.
+            line = chunk[:-1]
+            return [line] if line and not line.isspace() and len(line) <= self._limit else self._odd(line)
         lines = chunk.split(b"\n")
         tail = lines.pop()
         if lines:
@@ -33,6 +37,11 @@ class LineBuffer:
                 lines = [self._fitting(line) for line in lines]
             return [line for line in lines if line and not line.isspace()]
         self._keep(tail)
+        return []
+
+    def _odd(self, line: bytes) -> list[bytes]:
+        """A whole line that is blank or too long."""
+        self._fitting(line)
         return []
 
     def _fitting(self, line: bytes) -> bytes:

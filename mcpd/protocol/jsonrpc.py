@@ -116,7 +116,9 @@ def quoted(text: str) -> bytes:
 
 
 def request_line(key: bytes, method: str, params: bytes) -> bytes:
-    return b"".join((b'{"jsonrpc":"2.0","id":', key, b',"method":', _encode(method), b',"params":', params, b"}\n"))
+    return b"".join(
+        (b'{"jsonrpc":"2.0","id":', key, b',"method":', _encode(method), b',"params":', params, b"}\n")
+    )
 
 
 def notification_line(method: str, params: bytes = b"{}") -> bytes:

@@ -105,7 +105,7 @@ class ListenParams(msgspec.Struct, frozen=True):
 
 
 def read_params(raw: bytes, shape: type[T]) -> T:
-    """Params of an agent's request; absent params count as an empty object. Raises Failure `invalid_params`."""
+    """Params of an agent's request; absent ones count as empty. Raises Failure `invalid_params`."""
     try:
         return msgspec.json.decode(raw or b"{}", type=shape)
     except (msgspec.DecodeError, RecursionError) as e:

@@ -6,6 +6,7 @@ cancelled, it stops the tree in MCP's order before it returns.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -192,11 +193,9 @@ class Stdio:
             pass
 
     def _signal_group(self, number: signal.Signals) -> None:
-        try:
-            # The process is its group's leader (start_new_session) and not reaped yet.
+        # The process is its group's leader (start_new_session) and not reaped yet.
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            pass
 
     async def _sweep(self) -> None:
         """End what the server left behind: launchers' grandchildren, processes in sessions of their own."""

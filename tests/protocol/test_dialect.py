@@ -13,7 +13,9 @@ MODERN = REVISIONS["2026-07-28"]
 
 
 def test_a_stateless_request_carries_revision_and_capabilities() -> None:
-    params = json.loads(dialect.params(b'"name":"x"', dialect.standing_meta(MODERN), dialect.progress_meta(b"5")))
+    params = json.loads(
+        dialect.params(b'"name":"x"', dialect.standing_meta(MODERN), dialect.progress_meta(b"5"))
+    )
     meta = params["_meta"]
     assert params["name"] == "x"
     assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
@@ -24,7 +26,9 @@ def test_a_stateless_request_carries_revision_and_capabilities() -> None:
 
 @pytest.mark.parametrize("name", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_a_request_after_a_handshake_carries_only_its_token(name: str) -> None:
-    params = json.loads(dialect.params(b"", dialect.standing_meta(REVISIONS[name]), dialect.progress_meta(b"5")))
+    params = json.loads(
+        dialect.params(b"", dialect.standing_meta(REVISIONS[name]), dialect.progress_meta(b"5"))
+    )
     assert params == {"_meta": {"progressToken": 5}}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +12,7 @@ from mcpd.protocol.framing import LineBuffer
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(min(p, len(data)) for p in places), len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False) if a < b]
+    return [data[a:b] for a, b in itertools.pairwise(edges) if a < b]
 
 
 def feed(buffer: LineBuffer, chunks: list[bytes]) -> list[bytes]:

@@ -18,7 +18,10 @@ JSON = st.recursive(
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
     max_leaves=20,
 )
 
@@ -51,7 +54,9 @@ def test_what_is_no_message(line: bytes, kind: str) -> None:
 
 
 def test_payloads_keep_their_text() -> None:
-    message = jsonrpc.read(b'{"jsonrpc":"2.0","id":"a\\u0062","method":"m","params":{"n": 1.00e2, "s":"\\u00e9"}}\r')
+    message = jsonrpc.read(
+        b'{"jsonrpc":"2.0","id":"a\\u0062","method":"m","params":{"n": 1.00e2, "s":"\\u00e9"}}\r'
+    )
     assert message.key == b'"a\\u0062"'
     assert bytes(message.params) == b'{"n": 1.00e2, "s":"\\u00e9"}'
 
