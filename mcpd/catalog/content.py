@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mcpd.catalog.members import join_members, split_members
+from mcpd.catalog.members import OWN_META, foreign_meta, join_members, split_members
 from mcpd.errors import Failure
 
 #: Bytes of structuredContent that pass whole (a18).
@@ -23,7 +23,6 @@ BINARY: Final = 4 * 1024 * 1024
 #: Blocks that pass; more of them cost every reader time even when they are empty.
 BLOCKS: Final = 10_000
 
-_OWN_META: Final = "dev.mcpd/"
 _MIME = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}")
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 
@@ -39,10 +38,12 @@ class Bounded(msgspec.Struct, frozen=True):
 
 
 class _Result(msgspec.Struct, rename="camel"):
-    content: msgspec.Raw | UnsetType = UNSET
+    """The top level of a result in the specified form."""
+
+    content: list[msgspec.Raw]
     structured_content: msgspec.Raw | UnsetType = UNSET
-    is_error: msgspec.Raw | UnsetType = UNSET
-    result_type: msgspec.Raw | UnsetType = UNSET
+    is_error: bool = False
+    result_type: Literal["complete"] | UnsetType = UNSET
     meta: msgspec.Raw | UnsetType = msgspec.field(name="_meta", default=UNSET)
 
 
@@ -62,7 +63,6 @@ class _Block(msgspec.Struct, rename="camel"):
 
 _RESULT: Final = msgspec.json.Decoder(_Result)
 _BLOCK: Final = msgspec.json.Decoder(_Block)
-_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TYPE: Final = msgspec.json.Decoder(str)
 
 
@@ -74,14 +74,18 @@ def bound(result: bytes, cap: int) -> Bounded:
     """
     text = one_line(result)
     try:
-        top = _RESULT.decode(text)
-        if not _is_sound(top):
+        try:
+            top = _RESULT.decode(text)
+        except msgspec.ValidationError:
             text = _mend(text)
             top = _RESULT.decode(text)
-        is_error = top.is_error is not UNSET and bytes(top.is_error) == b"true"
+        # A server must not speak for mcpd.
+        if top.meta and (meta := bytes(top.meta))[:1] == b"{" and (kept := foreign_meta(meta)) is not meta:
+            text = _with_member(text, "_meta", kept)
+            top = _RESULT.decode(text)
         if not cap or len(text) <= min(cap, STRUCTURED):
-            return Bounded(text, is_error)
-        return _cut(text, top, is_error, cap)
+            return Bounded(text, top.is_error)
+        return _cut(text, top, cap)
     except _UNREADABLE as error:
         raise Failure("bad_answer", f"cannot read the server's result: {error}") from None
 
@@ -99,21 +103,6 @@ def one_line(text: bytes) -> bytes:
     except UnicodeDecodeError:
         return text.decode("utf-8", "replace").encode()
     return text
-
-
-def _is_sound(top: _Result) -> bool:
-    return (
-        top.content is not UNSET
-        and bytes(memoryview(top.content)[:1]) == b"["
-        and (top.is_error is UNSET or bytes(top.is_error) in (b"true", b"false"))
-        and (top.result_type is UNSET or bytes(top.result_type) == b'"complete"')
-        and (top.meta is UNSET or not _own_keys(bytes(top.meta)))
-    )
-
-
-def _own_keys(meta: bytes) -> list[str]:
-    """The keys of `_meta` that only mcpd itself may set: a server must not speak for it."""
-    return [key for key in split_members(meta) if key.startswith(_OWN_META)] if meta[:1] == b"{" else []
 
 
 def _mend(text: bytes) -> bytes:
@@ -134,9 +123,6 @@ def _mend(text: bytes) -> bytes:
     if members.get("isError", b"false") not in (b"true", b"false"):
         # Said in a way that nobody specified; a success would be said by leaving it out.
         members["isError"] = b"true"
-    if own := _own_keys(members.get("_meta", b"")):
-        kept = {key: value for key, value in split_members(members["_meta"]).items() if key not in own}
-        members["_meta"] = b"{" + join_members(kept) + b"}"
     return b"{" + join_members(members) + b"}"
 
 
@@ -168,10 +154,9 @@ class _Budget:
         return True
 
 
-def _cut(text: bytes, top: _Result, is_error: bool, cap: int) -> Bounded:
+def _cut(text: bytes, top: _Result, cap: int) -> Bounded:
     """A result that may be too large; returns the same bytes if it is not after all."""
-    assert top.content is not UNSET
-    blocks = list(map(bytes, _ITEMS.decode(top.content)))
+    blocks = list(map(bytes, top.content))
     budget = _Budget(cap)
     kept = [new for block in blocks[:BLOCKS] if (new := _cut_block(block, budget)) is not None]
     budget.blocks += len(blocks[BLOCKS:])
@@ -188,11 +173,11 @@ def _cut(text: bytes, top: _Result, is_error: bool, cap: int) -> Bounded:
     if notes or kept != blocks:
         changed["content"] = b"[" + b",".join(kept + [text_block(note) for note in notes]) + b"]"
     if not changed:
-        return Bounded(text, is_error)
+        return Bounded(text, top.is_error)
     members = split_members(text) | changed
     if structured > STRUCTURED:
         del members["structuredContent"]
-    return Bounded(b"{" + join_members(members) + b"}", is_error or "isError" in changed, True)
+    return Bounded(b"{" + join_members(members) + b"}", top.is_error or "isError" in changed, True)
 
 
 def _notes(budget: _Budget) -> list[str]:
@@ -267,7 +252,7 @@ def dress(result: bytes, *, stateless: bool) -> bytes:
 
     The result is the text of a JSON object.
     """
-    if not stateless or (b"resultType" in result and _RESULT.decode(result).result_type is not UNSET):
+    if not stateless or (b"resultType" in result and "resultType" in split_members(result)):
         return result
     inner = result.lstrip()[1:].lstrip()
     return b'{"resultType":"complete"' + (inner if inner.startswith(b"}") else b"," + inner)
@@ -278,6 +263,6 @@ def verdict(kind: str, text: str, hint: str = "", data: Mapping[str, Any] | None
 
     `data` holds further facts, such as `retry_after`, in values that JSON has.
     """
-    meta = {_OWN_META + key: value for key, value in {**(data or {}), "kind": kind}.items()}
+    meta = {OWN_META + key: value for key, value in {**(data or {}), "kind": kind}.items()}
     said = f"{text}\n{hint}" if hint else text
     return msgspec.json.encode({"content": [{"type": "text", "text": said}], "isError": True, "_meta": meta})

@@ -7,6 +7,9 @@ from typing import Final
 
 import msgspec
 
+#: What keys in `_meta` begin with that only mcpd itself may set (DESIGN, section 3).
+OWN_META: Final = "dev.mcpd/"
+
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -21,3 +24,11 @@ def join_members(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
     for key, value in members.items():
         parts += (b",", msgspec.json.encode(key), b":", value)
     return b"".join(parts[1:])
+
+
+def foreign_meta(text: bytes) -> bytes:
+    """`_meta` without what only mcpd itself may say; the same text if nothing of it is there."""
+    members = _MEMBERS.decode(text)
+    if not any(key.startswith(OWN_META) for key in members):
+        return text
+    return b"{" + join_members({key: members[key] for key in members if not key.startswith(OWN_META)}) + b"}"

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mcpd.catalog.members import join_members, split_members
+from mcpd.catalog.members import foreign_meta, join_members, split_members
 from mcpd.catalog.schema import AnyObject, Root, free_schema, object_schema
 
 
@@ -74,9 +74,6 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 LIMITS: Final = Limits()
-
-#: Keys in `_meta` that only mcpd itself may set (DESIGN, section 3).
-_OWN_META: Final = "dev.mcpd/"
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -218,7 +215,7 @@ def _read_tool(text: bytes, limits: Limits, notes: list[str]) -> Tool:
         members["annotations"] = hints = _unambiguous(bytes(members["annotations"]))
         annotations = _ANNOTATIONS.decode(hints)
     if known.meta:
-        members["_meta"] = _foreign_meta(bytes(members["_meta"]), notes)
+        members["_meta"] = foreign_meta(bytes(members["_meta"]))
     return Tool(known.name, join_members(members), annotations, output)
 
 
@@ -327,13 +324,3 @@ def _unambiguous(text: bytes) -> bytes:
     members = _MEMBERS.decode(text)
     # Every member has a colon, so an equal count leaves no room for a double one.
     return text if text.count(b":") == len(members) else b"{" + join_members(members) + b"}"
-
-
-def _foreign_meta(text: bytes, notes: list[str]) -> bytes:
-    """`_meta` without what only mcpd itself may say."""
-    members = _MEMBERS.decode(text)
-    own = [key for key in members if key.startswith(_OWN_META)]
-    if not own:
-        return text
-    notes.append(f"_meta has members that begin with {_OWN_META}, dropped")
-    return b"{" + join_members({key: value for key, value in members.items() if key not in own}) + b"}"

@@ -91,25 +91,23 @@ def resolve(
     matching = [(pattern, policy) for pattern, policy in tool_policies if _matches(pattern, names)]
     own = f'default_policy of server "{server}"'
     hinted = _read_hints(tool.annotations, server, settings, trusted=trusted)
-    pinned_risk = _narrowest(matching, lambda policy: policy.risk, risk_rank)
+
+    by_risk, rule = _narrowest(matching, lambda p: None if p.risk is None else risk_rank(p.risk))
     risk, risk_rule = _first(
-        pinned_risk,
-        (server_policy.risk, own),
-        (hinted.risk, hinted.rule),
-        last=(settings.risk, "settings"),
+        (by_risk.risk, rule), (server_policy.risk, own), (hinted.risk, hinted.rule), last=settings.risk
     )
-    pinned_approval = _narrowest(matching, lambda policy: policy.approval, approval_rank)
+    by_approval, rule = _narrowest(
+        matching, lambda p: None if p.approval is None else approval_rank(p.approval)
+    )
     approval, approval_rule = _first(
-        pinned_approval,
+        (by_approval.approval, rule),
         (server_policy.approval, own),
         (hinted.approval, hinted.rule),
-        last=(settings.approval, "settings"),
+        last=settings.approval,
     )
-    pinned_timeout = _narrowest(matching, lambda policy: policy.timeout, timeout_rank)
+    by_timeout, rule = _narrowest(matching, lambda p: None if p.timeout is None else timeout_rank(p.timeout))
     timeout, timeout_rule = _first(
-        pinned_timeout,
-        (server_policy.timeout, own),
-        last=(settings.timeout, "settings"),
+        (by_timeout.timeout, rule), (server_policy.timeout, own), last=settings.timeout
     )
     because = (
         f"risk {risk}: {risk_rule}",
@@ -124,22 +122,25 @@ def _matches(pattern: str, names: Sequence[str]) -> bool:
 
 
 def _narrowest(
-    policies: Sequence[tuple[str, Policy]], field: Callable[[Policy], T | None], rank: Callable[[T], float]
-) -> tuple[T | None, str]:
-    """What the most specific pattern pins; of equally specific ones the strictest counts (a23)."""
+    policies: Sequence[tuple[str, Policy]], rank: Callable[[Policy], float | None]
+) -> tuple[Policy, str]:
+    """The policy whose pattern is the most specific, of equally specific ones the strictest (a23).
+
+    `rank` is None for a policy that leaves the field open; it does not count then.
+    """
     found = [
-        (specificity(pattern), rank(value), value, pattern)
+        (specificity(pattern), strictness, policy, pattern)
         for pattern, policy in policies
-        if (value := field(policy)) is not None
+        if (strictness := rank(policy)) is not None
     ]
     if not found:
-        return None, ""
-    _, _, value, pattern = max(found, key=lambda each: each[:2])
-    return value, f'tool policy "{pattern}"'
+        return Policy(), ""
+    _, _, policy, pattern = max(found, key=lambda each: each[:2])
+    return policy, f'tool policy "{pattern}"'
 
 
-def _first(*choices: tuple[T | None, str], last: tuple[T, str]) -> tuple[T, str]:
-    return next(((value, rule) for value, rule in choices if value is not None), last)
+def _first(*choices: tuple[T | None, str], last: T) -> tuple[T, str]:
+    return next(((value, rule) for value, rule in choices if value is not None), (last, "settings"))
 
 
 def _read_hints(said: Annotations, server: str, settings: Defaults, *, trusted: bool) -> _Hinted:
