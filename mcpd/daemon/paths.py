@@ -120,12 +120,11 @@ def _runtime(environ: Mapping[str, str], uid: int, state: str) -> str:
         if not own.startswith("/"):
             raise Failure("refused", f'cannot use MCPD_RUNTIME_DIR "{own}": it is not an absolute path')
         return own.rstrip("/")
-    session = _base(environ, "XDG_RUNTIME_DIR", f"/run/user/{uid}")
-    if "XDG_RUNTIME_DIR" in environ and session == environ["XDG_RUNTIME_DIR"].rstrip("/"):
+    session = _base(environ, "XDG_RUNTIME_DIR", "")
+    if session:
         return f"{session}/mcpd"
-    if not _problem(session, uid):
-        return f"{session}/mcpd"
-    return f"{state}/mcpd/run"
+    usual = f"/run/user/{uid}"
+    return f"{state}/mcpd/run" if _problem(usual, uid) else f"{usual}/mcpd"
 
 
 def _problem(folder: str, uid: int) -> str:
