@@ -58,7 +58,7 @@ def daemon_status(broker: Broker) -> api.DaemonStatus:
         uptime=time() - broker.started,
         servers=dict(sorted(states.items())),
         sessions=len(broker.sessions),
-        problems=_problems(broker.config.problems + broker.state.problems),
+        problems=_problems(_all_problems(broker)),
         sockets=api.Sockets(
             control=broker.control_socket,
             agents={name: f"{broker.agents_dir}/{name}/mcp.sock" for name in agents},
@@ -176,6 +176,12 @@ def _warnings(config: Config, upstream: Upstream) -> tuple[str, ...]:
         if problem.file == source and (own_file or f"{problem.place}.".startswith(f"{place}."))
     )
     return entry + (upstream.catalog.warnings if upstream.catalog else ())
+
+
+def _all_problems(broker: Broker) -> tuple[Problem, ...]:
+    """Of the files and of the databases, each once."""
+    found = (*broker.config.problems, *broker.state.problems, *broker.journal.problems)
+    return tuple(dict.fromkeys(found))
 
 
 def _problems(problems: Sequence[Problem]) -> tuple[api.Problem, ...]:

@@ -66,6 +66,16 @@ async def test_status_shows_servers_sockets_files_and_problems(home: Home, real_
         assert status["uptime"] > 0
 
 
+async def test_a_damaged_state_file_is_a_problem_through_every_reload(home: Home, real_clock: None) -> None:
+    (home.state / "state.db").write_bytes(b"no database at all" * 100)
+    async with running(home) as world:
+        client = await world.operator()
+        for _ in range(2):
+            [problem] = (await client.call("daemon.status"))["problems"]
+            assert problem["file"] == str(home.state / "state.db")
+            await client.call("daemon.reload")
+
+
 async def test_stop_answers_first(home: Home, real_clock: None) -> None:
     async with running(home) as world:
         client = await world.operator()

@@ -163,6 +163,7 @@ async def test_disable_disconnects_and_outlives_a_restart_b31_c08(home: Home, re
         assert (await client.call("servers.test", server="tiny"))["ok"] is True
         off = await client.call("servers.disable", server="tiny")
         assert off["enabled"] is False
+        assert off["status"]["state"] == "disabled"
         assert (await client.call("servers.test", server="tiny"))["ok"] is False
     async with running(home) as world:
         client = await world.operator()
@@ -199,7 +200,7 @@ async def test_reconnect_makes_a_new_process_c15(home: Home, real_clock: None) -
     async with running(home) as world:
         client = await world.operator()
         first = (await client.call("servers.test", server="tiny"))["status"]["pid"]
-        await client.call("servers.reconnect", server="tiny")
+        assert (await client.call("servers.reconnect", server="tiny"))["status"]["state"] == "connecting"
         second = (await client.call("servers.test", server="tiny"))["status"]["pid"]
     assert 0 not in (first, second)
     assert first != second
