@@ -1,5 +1,4 @@
-"""mcpctl: the command line of mcpd. Standard library only, so that it starts fast."""
+"""mcpctl: the command line of mcpd. Standard library only, and little of it: it has to start fast."""
 
-from __future__ import annotations
-
+#: The version of this client; released together with the daemon's.
 __version__ = "0.1.0"

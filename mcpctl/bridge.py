@@ -1,0 +1,188 @@
+"""`mcpctl bridge`: MCP on stdin and stdout, pumped to and from an agent socket of the daemon (n01).
+
+It starts with every host, so it imports nothing beyond sys, os and _socket while the daemon runs.
+Two blocking copies, one a direction: a slow reader holds up its own direction only, and never more than
+one chunk is held. Standard input is not made non-blocking: others may share its file description.
+"""
+
+from __future__ import annotations
+
+import _socket
+import _thread
+import os
+
+from mcpctl import paths
+from mcpctl.connect import connect
+from mcpctl.errors import DONE, FAILED, INTERRUPTED, CallError
+
+CHUNK = 65536
+
+#: Options with a value: name -> help.
+OPTIONS = {
+    "agent": "the agent that this is; its own socket is used where there is one",
+    "server": "show one server alone, with its own names",
+    "root": "the project's folder",
+    "socket": "the agent socket, or the control socket beside it",
+}
+
+
+def main(words: list[str]) -> int:
+    """Parse, connect, pump. Returns the exit code."""
+    try:
+        options, spawn = parse(words)
+        return run(options, spawn=spawn)
+    except CallError as error:
+        _complain(error.message)
+        if error.hint:
+            _complain(error.hint)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def parse(words: list[str]) -> tuple[dict[str, str], bool]:
+    """Values of OPTIONS that were given, and whether the daemon may be started."""
+    options: dict[str, str] = {}
+    spawn = True
+    rest = iter(words)
+    for word in rest:
+        name, has_value, value = word.partition("=")
+        if word == "--no-spawn":
+            spawn = False
+        elif word[:2] == "--" and name[2:] in OPTIONS:
+            given = value if has_value else next(rest, None)
+            if not given:
+                raise CallError("usage", f'no value for "{name}"')
+            options[name[2:]] = given
+        else:
+            raise CallError("usage", f'unknown argument "{word}"', "see: mcpctl bridge --help")
+    return options, spawn
+
+
+def run(options: dict[str, str], *, spawn: bool) -> int:
+    """One attached host, from the first byte to the last."""
+    place = paths.find(options.get("socket"), os.environ, os.getuid())
+    agent = options.get("agent", "")
+    attached = attach(place, agent)
+    if attached is None:
+        from mcpctl import start
+
+        attached = start.ensure(place, lambda: attach(place, agent), spawn=spawn)
+    sock, own = attached
+    told: dict[str, str] = {name: options[name] for name in ("agent", "server", "root") if name in options}
+    if own:
+        told.pop("agent", None)
+    if "root" in told:
+        told["root"] = os.path.abspath(told["root"])
+    sock.settimeout(None)
+    try:
+        if told:
+            sock.sendall(attach_line(told))
+        return Pump(sock).run()
+    except (BrokenPipeError, ConnectionResetError):
+        _complain("mcpd closed the connection")
+        return FAILED
+
+
+def attach(place: paths.Place, agent: str) -> tuple[_socket.socket, bool] | None:
+    """A connection, and whether its socket alone says which agent this is."""
+    default = place.agent("default")
+    path = place.agent(agent) if agent else default
+    sock = connect(path)
+    if sock is not None:
+        return sock, path != default or agent == "default"
+    # A socket file that nobody serves means a daemon that is away, not an agent without a socket.
+    if path != default and not os.path.exists(path):
+        sock = connect(default)
+        if sock is not None:
+            return sock, False
+    return None
+
+
+def attach_line(told: dict[str, str]) -> bytes:
+    """The line with which a connection says who it is (DESIGN 3)."""
+    members = ",".join(f"{quoted(name)}:{quoted(value)}" for name, value in told.items())
+    line = f'{{"jsonrpc":"2.0","method":"notifications/dev.mcpd/attach","params":{{{members}}}}}\n'
+    return line.encode()
+
+
+def quoted(text: str) -> str:
+    """A JSON string, in ASCII. The `json` package would cost more than the rest of the bridge."""
+    try:
+        from _json import encode_basestring_ascii
+    except ImportError:  # an interpreter without the C accelerator
+        from json.encoder import encode_basestring_ascii
+    return encode_basestring_ascii(text)
+
+
+class Pump:
+    """Copies stdin to the socket in a thread, the socket to stdout in the calling one."""
+
+    def __init__(self, sock: _socket.socket) -> None:
+        self.sock = sock
+        self.input_ended = False
+
+    def run(self) -> int:
+        """Returns when the daemon has closed its side: 0 when our input had ended before, else 1."""
+        _thread.start_new_thread(self.upward, ())
+        while chunk := self.received():
+            if not write_all(1, chunk):
+                return FAILED  # the host is gone; nobody is left to be told
+        if self.input_ended:
+            return DONE
+        _complain("mcpd closed the connection")
+        return FAILED
+
+    def received(self) -> bytes:
+        try:
+            return self.sock.recv(CHUNK)
+        except ConnectionResetError:
+            return b""
+
+    def upward(self) -> None:
+        try:
+            while chunk := read_some(0):
+                self.sock.sendall(chunk)
+            self.input_ended = True
+            self.sock.shutdown(_socket.SHUT_WR)
+        except OSError:
+            pass  # the daemon closed; the other direction sees that and says so
+
+
+def read_some(fd: int) -> bytes:
+    """The next bytes of `fd`; b"" at its end, also where it was never open."""
+    while True:
+        try:
+            return os.read(fd, CHUNK)
+        except BlockingIOError:
+            _wait(fd, writing=False)
+        except OSError:
+            return b""
+
+
+def write_all(fd: int, chunk: bytes) -> bool:
+    """Write everything; False when the reader is gone."""
+    left = memoryview(chunk)
+    while left:
+        try:
+            left = left[os.write(fd, left) :]
+        except BlockingIOError:
+            _wait(fd, writing=True)
+        except OSError:
+            return False
+    return True
+
+
+def _wait(fd: int, *, writing: bool) -> None:
+    """Wait for a descriptor that the host made non-blocking."""
+    import select
+
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT if writing else select.POLLIN)
+    poll.poll()
+
+
+def _complain(text: str) -> None:
+    from mcpctl.output import note
+
+    note(f"bridge: {text}")

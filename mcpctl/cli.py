@@ -1,0 +1,130 @@
+"""From words to a command, from an outcome to an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mcpctl import output
+from mcpctl.commands import MODULES, Command, common, every_command, find
+from mcpctl.errors import DONE, FAILED, INTERRUPTED, USAGE, CallError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+#: Options that may stand before the verb, and whether a value follows.
+BEFORE = {"--json": False, "--no-spawn": False, "--socket": True}
+
+
+def main(words: list[str]) -> int:
+    """Run one command line; returns its exit code."""
+    if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = run(words)
+        output.flush()
+    except CallError as error:
+        output.note(error.message)
+        if error.hint:
+            output.note(error.hint)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader has seen enough. Nothing may be left for the interpreter to write at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        output.note(f"cannot write the answer: {error.strerror}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return FAILED
+    return code
+
+
+def run(words: list[str]) -> int:
+    """Raises CallError, OSError of stdout, KeyboardInterrupt."""
+    leading, verb, rest = split(words)
+    if verb == "help" or "--help" in leading or "-h" in leading:
+        output.say(help_text())
+        return DONE
+    if "--version" in leading:
+        leading.remove("--version")
+        verb = "version"
+    if not verb:
+        from mcpctl.commands.daemon import overview
+
+        return execute(Command("", overview), leading)
+    if verb not in MODULES:
+        raise CallError("usage", f'unknown command "{verb}"', "see: mcpctl --help")
+    return execute(find(verb), leading + rest)
+
+
+def split(words: list[str]) -> tuple[list[str], str, list[str]]:
+    """Options before the verb, the verb, what follows it."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if BEFORE.get(words[at]) else 1
+    return words[:at], "".join(words[at : at + 1]), words[at + 1 :]
+
+
+def execute(command: Command, words: list[str]) -> int:
+    tail: list[str] = []
+    if command.spread and "--" in words:
+        at = words.index("--")
+        words, tail = words[:at], words[at + 1 :]
+    parser = make_parser(command)
+    try:
+        options = parse(parser, command, words)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else FAILED
+        if code == USAGE and command.hint:
+            output.note(command.hint)
+        return code
+    options.tail = tail
+    return command.run(options)
+
+
+def parse(parser: ArgumentParser, command: Command, words: list[str]) -> Namespace:
+    return parser.parse_intermixed_args(words) if command.spread else parser.parse_args(words)
+
+
+def make_parser(command: Command) -> ArgumentParser:
+    """The parser of one command alone; making all of them would cost more than the command."""
+    import argparse
+
+    def formatter(prog: str) -> argparse.HelpFormatter:
+        # argparse makes one for each argument, and without a width it imports shutil to find one.
+        return argparse.HelpFormatter(prog, width=min(output.terminal_width(), 100))
+
+    parser = argparse.ArgumentParser(
+        prog=f"mcpctl {command.name}".strip(),
+        usage=command.usage or None,
+        description=command.summary,
+        formatter_class=formatter,
+        allow_abbrev=False,
+    )
+    common(parser)
+    if command.declare:
+        command.declare(parser)
+    return parser
+
+
+def help_text() -> str:
+    width = max(map(len, MODULES))
+    lines = [f"  {command.name.ljust(width)}  {command.summary}" for command in every_command()]
+    return HELP.format(commands="\n".join(lines))
+
+
+HELP = """\
+usage: mcpctl [--json] [--socket PATH] [--no-spawn] COMMAND ...
+
+The command line of mcpd. Alone it shows the state and the next step.
+
+{commands}
+
+mcpctl COMMAND --help shows the options of one command.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 daemon not running, 4 refused, 5 approval needed or denied,
+6 no such server, tool or agent, 7 timed out, 8 api mismatch, 9 the tool answered with an error,
+10 try again, 11 login needed, 12 server unavailable, 130 interrupted"""

@@ -1,0 +1,159 @@
+"""`mcpctl add`: one more server, and its first connection."""
+
+from __future__ import annotations
+
+import os
+
+from mcpctl import output
+from mcpctl.commands import QUICK, SLOW, Command, place, reach, seconds
+from mcpctl.commands.servers import report, verdict
+from mcpctl.commands.tools import every_tool
+from mcpctl.errors import DONE, CallError
+from mcpctl.paths import config_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from mcpctl.client import Client
+    from mcpctl.commands import Arguments
+
+
+def add(options: Namespace) -> int:
+    """Add a server, connect it once and show its tools."""
+    params = definition(options)
+    where = place(options)
+    if where.moved_by:
+        output.note(f"using the daemon at {where.control}, as {where.moved_by} says")
+    with reach(options) as mcpd:
+        info, text = mcpd.request("servers.add", params, QUICK)
+        if not options.json:
+            output.say(output.visible(f'added "{info["name"]}" ({info["source"]})'))
+        if options.no_wait:
+            if options.json:
+                output.say_json(f'{{"server":{text},"test":null}}')
+            return DONE
+        return first_connection(mcpd, options, text)
+
+
+def first_connection(mcpd: Client, options: Namespace, added: str) -> int:
+    """Wait until the new server is connected, or could not be, and say so (c07)."""
+    found, text = mcpd.request("servers.test", {"server": options.name}, SLOW)
+    if options.json:
+        output.say_json(f'{{"server":{added},"test":{text}}}')
+        return verdict(found)
+    output.say(report(found))
+    if not found["ok"]:
+        return verdict(found)
+    tools = every_tool(mcpd, {"server": options.name}, SLOW)
+    tools.say()
+    output.say(output.visible(f"next: {next_step(options.name, tools.tools)}"))
+    return DONE
+
+
+def next_step(name: str, tools: list[Any]) -> str:
+    """What a person would want to do with the new server."""
+    usable = [tool["name"] for tool in tools if tool["approval"] == "never"]
+    if usable:
+        return f"mcpctl call {usable[0]} key=value   or: mcpctl describe {usable[0]}"
+    return f"its tools ask for approval; mcpctl tools --server {name} shows under which rule"
+
+
+def definition(options: Namespace) -> dict[str, object]:
+    """The params of `servers.add`. Raises CallError `usage`."""
+    refuse_values(options)
+    words = [*options.words, *options.tail]
+    if options.transport == "http" or (words and words[0].startswith(("http://", "https://"))):
+        raise CallError("usage", "cannot add a server by URL: this version does not support http servers")
+    if not words or not words[0]:
+        raise CallError("usage", f'no command given for "{options.name}"', ADD_HINT)
+    command, folder = located(words[0], options.path)
+    given = {
+        "cwd": os.path.abspath(os.path.expanduser(options.cwd)) if options.cwd else None,
+        "path": folder,
+        "start": options.start,
+    }
+    pinned = {"risk": options.risk, "approval": options.approval, "timeout": options.timeout}
+    policy = {name: value for name, value in pinned.items() if value is not None}
+    return {
+        "name": options.name,
+        "command": command,
+        "args": words[1:],
+        **{name: value for name, value in given.items() if value},
+        **({"default_policy": policy} if policy else {}),
+    }
+
+
+def refuse_values(options: Namespace) -> None:
+    """Values cannot be kept in a secret store yet: name the file they go into (issue 2, scope 7)."""
+    for option, table, values in (("--env", "env", options.env), ("--header", "headers", options.header)):
+        if values:
+            # Only the key is repeated: the value may be a secret, and messages end up in logs.
+            key = values[0].partition("=")[0]
+            raise CallError(
+                "usage",
+                f'cannot store the value of "{option} {key}" yet',
+                f'add the server without it, write "{key}" into the table "{table}" of '
+                f"{config_folder(os.environ)}/servers.d/{options.name}.toml, then: mcpctl reload",
+            )
+
+
+def located(command: str, path: str | None) -> tuple[str, str]:
+    """The command and the folder to search for it (b03), by the caller's PATH or the given one.
+
+    A command with a slash is made absolute instead: the daemon runs in another folder.
+    """
+    if "/" in command:
+        return os.path.abspath(os.path.expanduser(command)), path or ""
+    if path:
+        return command, path
+    for folder in os.environ.get("PATH", os.defpath).split(":"):
+        # Folders relative to wherever the caller stands mean nothing to the daemon.
+        if folder.startswith("/") and runnable(os.path.join(folder, command)):
+            return command, folder
+    raise CallError(
+        "usage", f'cannot find "{command}" in PATH', "give its full path, or the folder with --path"
+    )
+
+
+def runnable(file: str) -> bool:
+    return os.path.isfile(file) and os.access(file, os.X_OK)
+
+
+ADD_HINT = "put -- before a server's command that has options of its own: mcpctl add NAME -- COMMAND ARGS..."
+
+
+def _add(arguments: Arguments) -> None:
+    arguments.add_argument("name", metavar="NAME", help="a name: a-z, 0-9, _ . -")
+    arguments.add_argument("words", metavar="COMMAND", nargs="*", help="the server's command and arguments")
+    arguments.add_argument("--cwd", metavar="DIR", help="where it runs; default: the home folder")
+    arguments.add_argument("--path", metavar="DIRS", help="folders to search for the command")
+    arguments.add_argument("--start", choices=("lazy", "eager"), help="when it is connected")
+    arguments.add_argument("--risk", choices=("low", "medium", "high"), help="pin the risk of its tools")
+    arguments.add_argument(
+        "--approval",
+        choices=("never", "unless_auto_approved", "always", "deny"),
+        help="pin when a person is asked",
+    )
+    arguments.add_argument(
+        "--timeout", type=seconds, metavar="TIME", help="pin how long a call may take; 0: no limit"
+    )
+    arguments.add_argument("--transport", choices=("stdio", "http"), help="default: what fits the command")
+    arguments.add_argument("--no-wait", action="store_true", help="do not wait for the first connection")
+    arguments.add_argument(
+        "--env", metavar="KEY=VALUE", action="append", help="not yet: names the file to edit"
+    )
+    arguments.add_argument("--header", metavar="KEY=VALUE", action="append", help="not yet, like --env")
+
+
+COMMANDS = (
+    Command(
+        "add",
+        add,
+        _add,
+        usage="mcpctl add NAME [options] [--] COMMAND [ARG ...]",
+        spread=True,
+        hint=ADD_HINT,
+    ),
+)

@@ -1,0 +1,191 @@
+"""The daemon itself: status, reload, stop, and where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mcpctl import __version__, client, output
+from mcpctl.commands import QUICK, Command, place, reach, waiting
+from mcpctl.commands.servers import trouble
+from mcpctl.errors import CallError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from mcpctl.commands import Arguments
+    from mcpctl.paths import Place
+
+#: The longest that a daemon may take to close its servers (the unit's TimeoutStopSec), and a bit.
+STOP_LIMIT = 25.0
+
+
+def overview(options: Namespace) -> int:
+    """The state and the next step, in a few lines."""
+    try:
+        mcpd = reach(options, spawn=False)
+    except CallError as error:
+        if error.kind != "not_running":
+            raise
+        output.say("mcpd is not running; the next command that needs it starts it")
+        output.say("next: mcpctl add NAME -- COMMAND ARGS...   or: mcpctl list")
+        return 0
+    with mcpd:
+        status = mcpd.call("daemon.status", timeout=QUICK)
+        servers = mcpd.call("servers.list", timeout=QUICK)["servers"]
+    output.say(
+        output.visible(
+            f"mcpd {status['version']} runs since {output.duration(status['uptime'])} (pid {status['pid']}): "
+            f"{output.plural(len(servers), 'server')}, {output.plural(status['sessions'], 'session')}"
+        )
+    )
+    wrong = [info for info in servers if trouble(info)]
+    for info in wrong:
+        output.say(output.visible(f"  {info['name']}: {info['status']['state']}: {trouble(info)}"))
+    for problem in status["problems"]:
+        output.say(output.visible(f"  {problem_text(problem)}"))
+    output.say(f"next: {next_step(servers, wrong, status)}")
+    return 0
+
+
+def next_step(servers: list[Any], wrong: list[Any], status: Any) -> str:
+    if wrong:
+        held = wrong[0]["status"]["state"] == "held"
+        return "mcpctl reload" if held else f"mcpctl logs {output.visible(wrong[0]['name'])}"
+    if status["problems"]:
+        return "mend the file, then: mcpctl reload"
+    return "mcpctl tools" if servers else "mcpctl add NAME -- COMMAND ARGS..."
+
+
+def problem_text(problem: Any) -> str:
+    return ": ".join(part for part in (problem["file"], problem["place"], problem["message"]) if part)
+
+
+def status(options: Namespace) -> int:
+    """Show what the daemon is, serves and misses; exit code 3 when it does not run."""
+    where = place(options)
+    with reach(options, spawn=False) as mcpd:
+        found, text = mcpd.request("daemon.status", timeout=options.timeout or QUICK)
+    if options.json:
+        output.say_json(text)
+        return 0
+    states = ", ".join(f"{count} {state}" for state, count in found["servers"].items() if count)
+    output.say(
+        output.fields(
+            [
+                ("version", found["version"]),
+                ("pid", found["pid"]),
+                ("uptime", output.duration(found["uptime"])),
+                ("servers", states or "none"),
+                ("sessions", str(found["sessions"])),
+                ("agents", ", ".join(found["agents"])),
+                ("socket", moved(where)),
+                ("config", found["config_file"]),
+                ("servers in", found["servers_dir"]),
+                ("problems", "\n".join(problem_text(problem) for problem in found["problems"])),
+            ]
+        )
+    )
+    return 0
+
+
+def moved(where: Place) -> str:
+    """The control socket's path, and what made it differ from the usual one."""
+    return f"{where.control} (set by {where.moved_by})" if where.moved_by else where.control
+
+
+def reload(options: Namespace) -> int:
+    """Read the configuration again and apply what changed."""
+    with reach(options, spawn=False) as mcpd:
+        found, text = mcpd.request("daemon.reload", timeout=options.timeout or QUICK)
+    if options.json:
+        output.say_json(text)
+        return 0
+    changes = [(word, ", ".join(found[word])) for word in ("added", "changed", "removed")]
+    output.say(output.fields([*changes, ("unchanged", output.plural(len(found["unchanged"]), "server"))]))
+    for problem in found["problems"]:
+        output.note(problem_text(problem))
+    return 0
+
+
+def stop(options: Namespace) -> int:
+    """Stop the daemon and every server it runs; no error when it does not run."""
+    try:
+        mcpd = reach(options, spawn=False)
+    except CallError as error:
+        if error.kind != "not_running":
+            raise
+        output.note("mcpd is not running")
+        return 0
+    with mcpd:
+        process = watched(mcpd)
+        limit = options.timeout or STOP_LIMIT
+        try:
+            mcpd.call("daemon.stop", timeout=limit)
+        except CallError as error:
+            if error.kind not in ("stopping", "connection_lost"):
+                raise
+        if not (mcpd.wait_closed(limit) and ended(process, limit)):
+            raise CallError("timed_out", f"mcpd still closes its servers after {limit:g} s")
+    return 0
+
+
+def watched(mcpd: client.Client) -> int | None:
+    """A pidfd of the daemon, taken while it surely lives; None where its number is not of our namespace."""
+    try:
+        return os.pidfd_open(int(mcpd.hello["pid"]))
+    except (OSError, KeyError, ValueError, TypeError):
+        return None
+
+
+def ended(process: int | None, timeout: float) -> bool:
+    if process is None:
+        return True
+    import select
+
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    try:
+        return bool(poll.poll(int(timeout * 1000)))
+    finally:
+        os.close(process)
+
+
+def version(options: Namespace) -> int:
+    """Show the versions of mcpctl and, where it runs, mcpd."""
+    found = {"mcpctl": __version__}
+    mcpd = client.try_open(place(options))
+    if mcpd is not None:
+        with mcpd:
+            found["mcpd"] = str(mcpd.hello.get("version", ""))
+    if options.json:
+        output.say_json(json.dumps(found))
+    else:
+        output.say(output.fields(found.items()))
+    return 0
+
+
+def socket_path(options: Namespace) -> int:
+    """Print the socket that would be used."""
+    where = place(options)
+    path = where.agent(options.agent) if options.agent else where.control
+    if options.json:
+        output.say_json(json.dumps({"socket": path, "set_by": where.moved_by}))
+    else:
+        output.say(output.visible(path))
+    return 0
+
+
+def _socket_path(arguments: Arguments) -> None:
+    arguments.add_argument("--agent", metavar="AGENT", help="an agent's socket instead of the control socket")
+
+
+COMMANDS = (
+    Command("status", status, waiting),
+    Command("reload", reload, waiting),
+    Command("stop", stop, waiting),
+    Command("version", version),
+    Command("socket-path", socket_path, _socket_path),
+)

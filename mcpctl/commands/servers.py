@@ -1,0 +1,238 @@
+"""Servers: what there is, how it does, switching them."""
+
+from __future__ import annotations
+
+from mcpctl import output
+from mcpctl.commands import QUICK, SLOW, Command, clock, reach, waiting
+from mcpctl.errors import DONE, FAILED, LOGIN_NEEDED, UNAVAILABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+    from typing import Any
+
+    from mcpctl.commands import Arguments
+
+#: States in which a server needs a person.
+BROKEN = ("failed", "crashed", "needs_auth", "waiting_secrets", "held")
+
+
+def list_servers(options: Namespace) -> int:
+    """List the servers, or show everything about one."""
+    if options.server:
+        return show(options)
+    limit = options.timeout or SLOW
+    with reach(options) as mcpd:
+        tools = None
+        if options.tools:
+            from mcpctl.commands.tools import every_tool
+
+            tools = every_tool(mcpd, {}, limit)  # connects them, so that the states below are of now
+        found, text = mcpd.request("servers.list", timeout=limit)
+    if options.json:
+        output.say_json(text if tools is None else with_tools(text, tools.text()))
+        return DONE
+    if found["servers"]:
+        output.say(output.table(("NAME", "STATE", "TOOLS", "COMMAND", "DETAIL"), map(row, found["servers"])))
+    else:
+        output.note("no servers; add one: mcpctl add NAME -- COMMAND ARGS...")
+    if tools is not None:
+        tools.say()
+    return DONE
+
+
+def with_tools(servers: str, tools: str) -> str:
+    """Two JSON objects as one."""
+    return f"{servers.rstrip()[:-1]},{tools[1:]}"
+
+
+def row(info: Any) -> tuple[object, ...]:
+    state = info["status"]["state"]
+    count = info["status"]["tools"]
+    return (info["name"], state, count or "-", command_line(info), trouble(info))
+
+
+def command_line(info: Any) -> str:
+    if info["url"]:
+        return str(info["url"])
+    line = " ".join([info["command"], *info["args"]])
+    return line if len(line) <= 60 else line[:59] + "…"
+
+
+def trouble(info: Any) -> str:
+    """Why a server is not usable, in one line; empty when nothing is wrong."""
+    status = info["status"]
+    if info["held"]:
+        return f"{info['held']} (mcpctl reload applies it)"
+    if status["state"] in BROKEN or status["state"] in ("restarting", "connecting"):
+        return ": ".join(part for part in (status["reason"], status["error"]) if part)
+    return ""
+
+
+def show(options: Namespace) -> int:
+    with reach(options) as mcpd:
+        info, text = mcpd.request("servers.get", {"server": options.server}, options.timeout or QUICK)
+    if options.json:
+        output.say_json(text)
+        return DONE
+    status = info["status"]
+    policy = ", ".join(
+        f"{name} {value}" for name, value in info["default_policy"].items() if value is not None
+    )
+    output.say(
+        output.fields(
+            [
+                ("name", info["name"]),
+                ("source", info["source"]),
+                ("state", status["state"]),
+                ("detail", trouble(info)),
+                ("command", " ".join([info["command"], *info["args"]]).strip()),
+                ("url", info["url"]),
+                ("env", "\n".join(f"{name}={value}" for name, value in info["env"].items())),
+                ("headers", "\n".join(f"{name}: {value}" for name, value in info["headers"].items())),
+                ("cwd", info["cwd"]),
+                ("path", info["path"]),
+                ("start", info["start"]),
+                ("enabled", "" if info["enabled"] else f"no {info['disabled_by']}"),
+                ("policy", policy),
+                ("tools", status["tools"] or ""),
+                ("revision", status["revision"]),
+                ("pid", status["pid"] or ""),
+                ("last attempt", clock(status["last_attempt"])),
+                ("last success", clock(status["last_success"])),
+                ("last failure", clock(status["last_failure"])),
+                ("last error", status["error"]),
+                ("next attempt", clock(status["retry_at"])),
+                ("warnings", "\n".join(info["warnings"])),
+            ]
+        )
+    )
+    return DONE
+
+
+def test(options: Namespace) -> int:
+    """Connect one server and report what it offers; exit code 12 when it cannot be reached."""
+    with reach(options) as mcpd:
+        found, text = mcpd.request("servers.test", {"server": options.server}, options.timeout or SLOW)
+    if options.json:
+        output.say_json(text)
+    else:
+        output.say(report(found))
+    return verdict(found)
+
+
+def report(found: Any) -> str:
+    """A test's result for people."""
+    status = found["status"]
+    # These two are the server's own words and can be of any shape.
+    info = found["server_info"] if isinstance(found["server_info"], dict) else {}
+    capabilities = found["capabilities"] if isinstance(found["capabilities"], dict) else {}
+    timings = found["timings"]
+    return output.fields(
+        [
+            ("server", found["server"]),
+            ("state", status["state"]),
+            ("reason", "" if found["ok"] else status["reason"]),
+            ("error", "" if found["ok"] else status["error"]),
+            ("is", " ".join(str(info[key]) for key in ("name", "version") if info.get(key))),
+            ("revision", found["revision"]),
+            ("capabilities", ", ".join(capabilities)),
+            ("tools", str(found["tools"]) if found["ok"] else ""),
+            (
+                "timings",
+                ", ".join(f"{name} {output.duration(took)}" for name, took in timings.items() if took),
+            ),
+            ("warnings", "\n".join(found["warnings"])),
+            ("instructions", found["instructions"]),
+        ]
+    )
+
+
+def verdict(found: Any) -> int:
+    """The exit code of a test; says the next step when it failed."""
+    if found["ok"]:
+        return DONE
+    output.note(f'cannot use "{found["server"]}"; see: mcpctl logs {found["server"]}')
+    return LOGIN_NEEDED if found["status"]["state"] == "needs_auth" else UNAVAILABLE
+
+
+def logs(options: Namespace) -> int:
+    """Print the last lines that a server wrote to its stderr."""
+    params = {"server": options.server, "lines": options.lines}
+    with reach(options) as mcpd:
+        found, text = mcpd.request("servers.logs", params, options.timeout or QUICK)
+    if options.json:
+        output.say_json(text)
+        return DONE
+    for line in found["lines"]:
+        output.say(f"{clock(line['at'])}  {output.visible(line['text'], keep=chr(9))}")
+    return DONE
+
+
+def remove(options: Namespace) -> int:
+    """Remove a server and its file."""
+    with reach(options) as mcpd:
+        found, text = mcpd.request("servers.remove", {"server": options.server}, options.timeout or QUICK)
+    if options.json:
+        output.say_json(text)
+    else:
+        output.say(output.visible(f'removed "{options.server}" ({found["removed_file"]})'))
+    return DONE
+
+
+def switch(method: str) -> Callable[[Namespace], int]:
+    """The command for a method that takes a server's name and answers with its new state."""
+
+    def run(options: Namespace) -> int:
+        with reach(options) as mcpd:
+            info, text = mcpd.request(method, {"server": options.server}, options.timeout or QUICK)
+        if options.json:
+            output.say_json(text)
+        else:
+            detail = trouble(info)
+            state = info["status"]["state"]
+            output.say(output.visible(f'"{info["name"]}" is {state}' + (f": {detail}" if detail else "")))
+        if method == "servers.enable" and not info["enabled"]:
+            file = info["disabled_by"] or info["source"]
+            output.note(f'"{info["name"]}" stays disabled: {file} says enabled = false')
+            return FAILED
+        return DONE
+
+    run.__doc__ = SWITCHES[method]
+    return run
+
+
+#: method -> summary of its command
+SWITCHES = {
+    "servers.enable": "Switch a server on again; names the file that still says no.",
+    "servers.disable": "Switch a server off for every agent; its definition stays.",
+    "servers.reconnect": "Connect a server anew, now.",
+}
+
+
+def _one(arguments: Arguments) -> None:
+    arguments.add_argument("server", metavar="SERVER", help="the server's name")
+    waiting(arguments)
+
+
+def _list(arguments: Arguments) -> None:
+    arguments.add_argument("server", metavar="SERVER", nargs="?", help="show this one in full")
+    arguments.add_argument("--tools", action="store_true", help="connect the servers and list their tools")
+    waiting(arguments)
+
+
+def _logs(arguments: Arguments) -> None:
+    arguments.add_argument("-n", "--lines", type=int, default=50, help="how many, at most 200")
+    _one(arguments)
+
+
+COMMANDS = (
+    Command("list", list_servers, _list),
+    Command("remove", remove, _one),
+    Command("enable", switch("servers.enable"), _one),
+    Command("disable", switch("servers.disable"), _one),
+    Command("reconnect", switch("servers.reconnect"), _one),
+    Command("test", test, _one),
+    Command("logs", logs, _logs),
+)

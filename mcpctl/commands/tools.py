@@ -1,0 +1,232 @@
+"""Tools: list, describe, call."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from mcpctl import output
+from mcpctl.commands import SLOW, Command, reach, waiting
+from mcpctl.errors import DONE, TOOL_ERROR, CallError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from mcpctl.client import Client
+    from mcpctl.commands import Arguments
+
+#: Pages after which the daemon is taken to be repeating itself: a server has at most 10,000 tools (b24).
+MOST_PAGES = 1000
+
+
+class Listing:
+    """All pages of one listing."""
+
+    def __init__(self) -> None:
+        self.tools: list[Any] = []
+        self.left_out: list[str] = []
+
+    def text(self) -> str:
+        return json.dumps({"tools": self.tools, "left_out": self.left_out}, ensure_ascii=False)
+
+    def say(self) -> None:
+        if self.tools:
+            rows = ((t["name"], t["risk"], t["approval"], gist(t)) for t in self.tools)
+            output.say(output.table(("TOOL", "RISK", "APPROVAL", "DESCRIPTION"), rows))
+        else:
+            output.note("no tools")
+        for reason in self.left_out:
+            output.note(f"left out: {reason}")
+
+
+def every_tool(mcpd: Client, params: dict[str, str], limit: float) -> Listing:
+    """`tools.list`, all pages."""
+    listing = Listing()
+    cursor = ""
+    for _ in range(MOST_PAGES):
+        page = mcpd.call("tools.list", {**params, "cursor": cursor} if cursor else params, limit)
+        listing.tools += page["tools"]
+        # The reasons belong to the whole listing and may come with every page.
+        listing.left_out += [reason for reason in page["left_out"] if reason not in listing.left_out]
+        cursor = page["next_cursor"]
+        if not cursor:
+            return listing
+    raise CallError("bad_answer", f"cannot read a list of more than {MOST_PAGES} pages")
+
+
+def gist(tool: Any) -> str:
+    """What a tool does, in one line: its title, else the first line of its description."""
+    text = str(tool["title"] or tool["description"]).strip().partition("\n")[0]
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+def tools(options: Namespace) -> int:
+    """List tools, with what policy says about them."""
+    given = {"server": options.server, "agent": options.agent}
+    params = {name: value for name, value in given.items() if value}
+    with reach(options) as mcpd:
+        listing = every_tool(mcpd, params, options.timeout or SLOW)
+    if options.json:
+        output.say_json(listing.text())
+    else:
+        listing.say()
+    return DONE
+
+
+def describe(options: Namespace) -> int:
+    """Show one tool in full, with the rules that decide about it."""
+    with reach(options) as mcpd:
+        found, text = mcpd.request("tools.describe", tool_params(options), options.timeout or SLOW)
+    if options.json:
+        output.say_json(text)
+        return DONE
+    definition = found["definition"]
+    output.say(
+        output.fields(
+            [
+                ("name", found["name"]),
+                ("server", found["server"]),
+                ("tool", found["tool"]),
+                ("title", definition.get("title")),
+                ("risk", found["risk"]),
+                ("approval", found["approval"]),
+                ("timeout", output.duration(found["timeout"]) if found["timeout"] else "none"),
+                ("because", "\n".join(found["because"])),
+                ("description", definition.get("description")),
+            ]
+        )
+    )
+    output.say(output.visible_json(json.dumps(definition.get("inputSchema"), indent=2, ensure_ascii=False)))
+    return DONE
+
+
+def call(options: Namespace) -> int:
+    """Call a tool and print its answer; exit code 9 when the tool reports an error."""
+    params = tool_params(options)
+    if options.timeout:
+        params["timeout"] = options.timeout
+    text = arguments_text([*options.arguments, *options.tail])
+    request = f'{json.dumps(params)[:-1]},"arguments":{text}}}'
+    # The daemon's own limit ends the call in good order; this one is for a daemon that hangs.
+    limit = options.timeout + 10 if options.timeout else None
+    with reach(options) as mcpd:
+        found, answer = mcpd.request("tools.call", request, limit)
+    result = found["result"]
+    if options.json:
+        output.say_json(answer)
+    else:
+        say_result(result)
+    return TOOL_ERROR if result.get("isError") is True else DONE
+
+
+def tool_params(options: Namespace) -> dict[str, Any]:
+    if options.server:
+        return {"server": options.server, "tool": options.tool}
+    return {"name": options.tool}
+
+
+def arguments_text(words: list[str]) -> str:
+    """The arguments as JSON text on one line: what was written, not what it decodes to (b29).
+
+    Raises CallError `usage`.
+    """
+    if words == ["-"]:
+        return json_object(sys.stdin.buffer.read() if sys.stdin else b"")
+    if len(words) == 1 and words[0].lstrip()[:1] == "{":
+        return json_object(words[0].encode("utf-8", "surrogateescape"))
+    members: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise CallError("usage", f'cannot read "{word}": neither KEY=VALUE nor one JSON object')
+        if name in members:
+            raise CallError("usage", f'"{name}" is given twice')
+        members[name] = json_value(value)
+    return "{" + ",".join(f"{json.dumps(name)}:{value}" for name, value in members.items()) + "}"
+
+
+def json_object(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8")
+        decoded = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CallError("usage", f"cannot read the arguments as JSON: {error}") from None
+    if not isinstance(decoded, dict):
+        raise CallError("usage", "cannot use the arguments: they must be a JSON object")
+    return one_line(text)
+
+
+def json_value(text: str) -> str:
+    """`text` itself where it is JSON, else `text` as a JSON string."""
+    try:
+        json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return json.dumps(text)
+    return one_line(text)
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(name)  # NaN and Infinity are not JSON: here they are words
+
+
+def one_line(text: str) -> str:
+    # Valid JSON has bare line ends between tokens only.
+    return text.strip().replace("\r", " ").replace("\n", " ")
+
+
+def say_result(result: Any) -> None:
+    """A CallToolResult for people: text as it is, everything else in a line."""
+    blocks = result.get("content")
+    for block in blocks if isinstance(blocks, list) else ():
+        output.say(output.visible_block(block_text(block) if isinstance(block, dict) else json.dumps(block)))
+    if not blocks and "structuredContent" in result:
+        output.say(output.visible_json(json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)))
+
+
+def block_text(block: dict[str, Any]) -> str:
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text", ""))
+    if kind in ("image", "audio"):
+        return binary(block.get("mimeType"), block.get("data"))
+    if kind == "resource":
+        inner = block.get("resource")
+        inner = inner if isinstance(inner, dict) else {}
+        return str(inner["text"]) if "text" in inner else binary(inner.get("mimeType"), inner.get("blob"))
+    if kind == "resource_link":
+        return f"[resource {block.get('uri')}]"
+    return f"[{kind}]"
+
+
+def binary(mime: object, data: object) -> str:
+    """The summary of base64 data, with its decoded size (a17)."""
+    text = str(data or "").rstrip("=")
+    return f"[binary {mime or 'application/octet-stream'}: ~{len(text) * 3 // 4} bytes]"
+
+
+def _tools(arguments: Arguments) -> None:
+    arguments.add_argument("--server", metavar="SERVER", help="only this server's")
+    arguments.add_argument("--agent", metavar="AGENT", help="only what this agent may use, in its spelling")
+    waiting(arguments)
+
+
+def _describe(arguments: Arguments) -> None:
+    arguments.add_argument("tool", metavar="TOOL", help="its name, as in `mcpctl tools`")
+    arguments.add_argument("--server", metavar="SERVER", help="TOOL is this server's own name for it")
+    waiting(arguments)
+
+
+def _call(arguments: Arguments) -> None:
+    _describe(arguments)
+    arguments.add_argument(
+        "arguments", metavar="KEY=VALUE", nargs="*", help="or one JSON object, or - to read it from stdin"
+    )
+
+
+COMMANDS = (
+    Command("tools", tools, _tools),
+    Command("describe", describe, _describe),
+    Command("call", call, _call, usage="mcpctl call TOOL [options] [KEY=VALUE ... | JSON | -]", spread=True),
+)

@@ -1,0 +1,153 @@
+"""`mcpctl add` (b03): what is stored, what is refused, what is said about the first connection."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcpctl.harness import Control, Refusal, environment, run, server, server_test, tool
+
+
+@pytest.fixture
+def bin_folder(folder: Path) -> Path:
+    """A folder of the caller's PATH with the program `serve`."""
+    place = folder / "bin"
+    place.mkdir()
+    (place / "serve").write_text("#!/bin/sh\n")
+    (place / "serve").chmod(0o755)
+    return place
+
+
+def add(folder: Path, bin_folder: Path, *words: str) -> Any:
+    environ = environment(folder, PATH=f"relative:{bin_folder}:{os.environ['PATH']}")
+    return run(folder, "add", *words, environ=environ)
+
+
+@pytest.mark.parametrize(
+    ("words", "stored"),
+    [
+        (["fs", "serve"], {"command": "serve", "args": [], "path": "{bin}"}),
+        (["fs", "serve", "/data", "x=1"], {"command": "serve", "args": ["/data", "x=1"], "path": "{bin}"}),
+        (
+            ["fs", "--", "serve", "-y", "--", "-z"],
+            {"command": "serve", "args": ["-y", "--", "-z"], "path": "{bin}"},
+        ),
+        (["fs", "serve", "--", "--cwd", "x"], {"command": "serve", "args": ["--cwd", "x"], "path": "{bin}"}),
+        (
+            ["fs", "serve", "a", "--cwd", "sub", "b"],
+            {"command": "serve", "args": ["a", "b"], "path": "{bin}", "cwd": "{folder}/sub"},
+        ),
+        (["fs", "--path", "/opt/x", "later"], {"command": "later", "args": [], "path": "/opt/x"}),
+        (["fs", "./bin/serve"], {"command": "{folder}/bin/serve", "args": []}),
+        (["fs", "~/serve"], {"command": "{folder}/serve", "args": []}),
+        (
+            ["fs", "--start", "eager", "serve"],
+            {"command": "serve", "args": [], "path": "{bin}", "start": "eager"},
+        ),
+        (
+            ["fs", "--risk", "low", "--approval", "never", "--timeout", "2m", "serve"],
+            {
+                "command": "serve",
+                "args": [],
+                "path": "{bin}",
+                "default_policy": {"risk": "low", "approval": "never", "timeout": 120.0},
+            },
+        ),
+        (
+            ["fs", "--timeout", "0", "serve"],
+            {"command": "serve", "args": [], "path": "{bin}", "default_policy": {"timeout": 0.0}},
+        ),
+        (
+            ["fs", "--transport", "stdio", "--", "serve", "${HOME}"],
+            {"command": "serve", "args": ["${HOME}"], "path": "{bin}"},
+        ),
+    ],
+)
+def test_what_is_stored(
+    daemon: Control, folder: Path, bin_folder: Path, words: list[str], stored: dict[str, Any]
+) -> None:
+    daemon.answers["servers.add"] = server("fs")
+    done = add(folder, bin_folder, "--no-wait", *words)
+    assert done.returncode == 0, done.stderr
+    wanted = {"name": "fs", **stored}
+    for name in ("path", "cwd", "command"):
+        if name in wanted:
+            wanted[name] = wanted[name].replace("{bin}", str(bin_folder)).replace("{folder}", str(folder))
+    assert daemon.params("servers.add") == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["fs", "--env", "KEY=hunter2", "serve"], "servers.d/fs.toml"),
+        (["fs", "serve", "--env", "KEY=hunter2"], "servers.d/fs.toml"),
+        (["fs", "--header", "KEY=hunter2", "serve"], "servers.d/fs.toml"),
+        (["fs", "--transport", "http", "https://mcp.example.com"], "not support"),
+        (["fs", "https://mcp.example.com"], "not support"),
+        (["fs", "no-such-program"], "--path"),
+        (["fs", "serve", "-y"], "--"),
+        (["fs", "--risk", "none", "serve"], "--risk"),
+    ],
+)
+def test_what_is_refused(
+    daemon: Control, folder: Path, bin_folder: Path, words: list[str], told: str
+) -> None:
+    done = add(folder, bin_folder, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert "hunter2" not in done.stderr
+    assert daemon.requests == []
+
+
+def test_the_first_connection_is_shown(daemon: Control, folder: Path, bin_folder: Path) -> None:
+    daemon.answers |= {
+        "servers.add": server("fs", source="/c/fs.toml"),
+        "servers.test": server_test(warnings=["a tool was left out"]),
+        "tools.list": {
+            "tools": [tool(), tool("fs__wipe", approval="always", risk="high")],
+            "next_cursor": "",
+            "left_out": [],
+        },
+    }
+    done = add(folder, bin_folder, "fs", "serve")
+    assert done.returncode == 0
+    for word in (
+        "/c/fs.toml",
+        "2025-11-25",
+        "a tool was left out",
+        "fs__wipe",
+        "high",
+        "mcpctl call fs__read",
+    ):
+        assert word in done.stdout
+    assert "MCPD_RUNTIME_DIR" in done.stderr, "a moved socket is said (DESIGN 9)"
+    assert daemon.params("servers.test") == {"server": "fs"}
+    assert daemon.params("tools.list") == {"server": "fs"}
+
+
+def test_the_first_connection_as_json(daemon: Control, folder: Path, bin_folder: Path) -> None:
+    daemon.answers |= {"servers.add": server("fs"), "servers.test": server_test()}
+    assert json.loads(add(folder, bin_folder, "fs", "serve", "--json").stdout) == {
+        "server": server("fs"),
+        "test": server_test(),
+    }
+    assert json.loads(add(folder, bin_folder, "fs", "serve", "--json", "--no-wait").stdout)["test"] is None
+
+
+def test_a_first_connection_that_fails(daemon: Control, folder: Path, bin_folder: Path) -> None:
+    failed = {"state": "failed", "reason": "exited", "error": "cannot\x1b start"}
+    daemon.answers |= {"servers.add": server("fs"), "servers.test": server_test(ok=False, status=failed)}
+    done = add(folder, bin_folder, "fs", "serve")
+    assert done.returncode == 12
+    assert "cannot\\u001b start" in done.stdout
+    assert "mcpctl logs fs" in done.stderr
+
+
+def test_a_name_that_is_taken(daemon: Control, folder: Path, bin_folder: Path) -> None:
+    daemon.answers["servers.add"] = Refusal("name_taken", 'cannot add "fs": it exists')
+    done = add(folder, bin_folder, "fs", "serve")
+    assert (done.returncode, done.stdout) == (1, "")

@@ -1,0 +1,109 @@
+"""The daemon's own commands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcpctl.harness import LIMIT, Control, Hang, Hangup, run, server
+
+STATUS: dict[str, Any] = {
+    "version": "0.1.0",
+    "pid": 42,
+    "instance": "i",
+    "started": 1.0,
+    "uptime": 7300.0,
+    "servers": {"connected": 2, "failed": 1, "idle": 0},
+    "sessions": 3,
+    "problems": [],
+    "sockets": {"control": "/c", "agents": {}},
+    "config_file": "/c/config.toml",
+    "servers_dir": "/c/servers.d",
+    "agents": ["default", "coder"],
+}
+PROBLEM = {"file": "/c/x.toml", "place": "line 3", "message": "odd\x1b"}
+
+
+def test_status(daemon: Control, folder: Path) -> None:
+    daemon.answers["daemon.status"] = {**STATUS, "problems": [PROBLEM]}
+    done = run(folder, "status")
+    for word in (
+        "42",
+        "2 connected, 1 failed",
+        "default, coder",
+        "MCPD_RUNTIME_DIR",
+        "/c/x.toml: line 3: odd\\u001b",
+    ):
+        assert word in done.stdout
+    assert "idle" not in done.stdout
+    assert json.loads(run(folder, "status", "--json").stdout) == {**STATUS, "problems": [PROBLEM]}
+
+
+@pytest.mark.parametrize(
+    ("servers", "problems", "said"),
+    [
+        ([], [], "mcpctl add"),
+        ([server()], [], "mcpctl tools"),
+        ([server("a"), server("b", status={"state": "failed", "reason": "exited"})], [], "mcpctl logs b"),
+        ([server("b", held="it is new", status={"state": "held"})], [], "mcpctl reload"),
+        ([server()], [PROBLEM], "mcpctl reload"),
+    ],
+)
+def test_the_next_step(
+    daemon: Control, folder: Path, servers: list[Any], problems: list[Any], said: str
+) -> None:
+    daemon.answers |= {
+        "daemon.status": {**STATUS, "problems": problems},
+        "servers.list": {"servers": servers},
+    }
+    done = run(folder)
+    assert done.returncode == 0
+    assert said in done.stdout.splitlines()[-1]
+
+
+def test_reload(daemon: Control, folder: Path) -> None:
+    found = {"added": ["a", "b"], "changed": [], "removed": ["c"], "unchanged": ["d"], "problems": [PROBLEM]}
+    daemon.answers["daemon.reload"] = found
+    done = run(folder, "reload")
+    assert done.stdout == "added      a, b\nremoved    c\nunchanged  1 server\n"
+    assert done.stderr == "mcpctl: /c/x.toml: line 3: odd\\u001b\n"
+    assert json.loads(run(folder, "reload", "--json").stdout) == found
+
+
+@pytest.mark.parametrize("answer", [{}, Hangup()])
+def test_stop_waits_for_the_end(daemon: Control, folder: Path, answer: Any) -> None:
+    """The daemon closes the connection, then its process ends; only then `stop` returns."""
+    process = subprocess.Popen([sys.executable, "-I", "-c", "input()"], stdin=subprocess.PIPE)
+
+    def stopping(params: object) -> object:
+        assert process.stdin is not None
+        process.stdin.close()
+        return answer
+
+    daemon.answers |= {"hello": {**daemon.answers["hello"], "pid": process.pid}, "daemon.stop": stopping}
+    daemon.hang_up_after.add("daemon.stop")
+    with process:
+        assert run(folder, "stop").returncode == 0
+        process.wait(LIMIT)
+
+
+def test_a_stop_that_takes_too_long(daemon: Control, folder: Path) -> None:
+    daemon.answers["daemon.stop"] = {}
+    assert run(folder, "stop", "--timeout", "100ms").returncode == 7
+    daemon.answers["daemon.stop"] = Hang()
+    assert run(folder, "stop", "--timeout", "100ms").returncode == 7
+
+
+def test_version_and_socket_path(daemon: Control, folder: Path) -> None:
+    assert json.loads(run(folder, "version", "--json").stdout) == {"mcpctl": "0.1.0", "mcpd": "0.1.0"}
+    assert run(folder, "socket-path").stdout == f"{folder}/control.sock\n"
+    assert run(folder, "socket-path", "--agent", "coder").stdout == f"{folder}/agents/coder/mcp.sock\n"
+    assert json.loads(run(folder, "socket-path", "--json").stdout) == {
+        "socket": f"{folder}/control.sock",
+        "set_by": "MCPD_RUNTIME_DIR",
+    }

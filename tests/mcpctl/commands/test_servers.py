@@ -1,0 +1,119 @@
+"""Servers: lists, tests, switches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcpctl.harness import Control, run, server, server_test, tool
+
+FAILED = {"state": "failed", "reason": "command_not_found", "error": 'cannot find "x"\x1b[0m', "tools": 0}
+
+
+def test_list(daemon: Control, folder: Path) -> None:
+    infos = [
+        server("fs"),
+        server("bad", status=FAILED),
+        server("new", held="the command changed", status={"state": "held", "tools": 0}),
+    ]
+    daemon.answers["servers.list"] = {"servers": infos}
+    lines = run(folder, "list").stdout.splitlines()
+    assert lines[0].split() == ["NAME", "STATE", "TOOLS", "COMMAND", "DETAIL"]
+    assert lines[1].split() == ["fs", "connected", "2", "node", "index.js"]
+    assert lines[2].endswith('command_not_found: cannot find "x"\\u001b[0m')
+    assert "mcpctl reload" in lines[3]
+    assert json.loads(run(folder, "list", "--json").stdout) == {"servers": infos}
+
+
+def test_list_of_nothing(daemon: Control, folder: Path) -> None:
+    daemon.answers["servers.list"] = {"servers": []}
+    done = run(folder, "list")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "mcpctl add" in done.stderr
+
+
+def test_list_with_tools(daemon: Control, folder: Path) -> None:
+    page = {"tools": [tool()], "next_cursor": "", "left_out": []}
+    daemon.answers |= {"servers.list": {"servers": [server()]}, "tools.list": page}
+    assert "fs__read" in run(folder, "list", "--tools").stdout
+    methods = [request["method"] for request in daemon.requests]
+    assert methods == ["hello", "tools.list", "servers.list"], "the states are those after connecting"
+    assert json.loads(run(folder, "list", "--tools", "--json").stdout) == {
+        "servers": [server()],
+        "tools": [tool()],
+        "left_out": [],
+    }
+
+
+def test_one_server(daemon: Control, folder: Path) -> None:
+    daemon.answers["servers.get"] = {
+        **server("fs", status={"last_success": 86400.0}),
+        "env": {"KEY": "[SECRET]"},
+        "headers": {},
+        "cwd": "/w",
+        "path": "/p",
+        "warnings": ["odd"],
+        "default_policy": {"risk": "low"},
+    }
+    shown = run(folder, "list", "fs").stdout
+    for word in ("KEY=[SECRET]", "/w", "/p", "risk low", "odd", "1970-01-02 00:00:00"):
+        assert word in shown
+    assert json.loads(run(folder, "list", "fs", "--json").stdout)["cwd"] == "/w"
+
+
+def test_test(daemon: Control, folder: Path) -> None:
+    daemon.answers["servers.test"] = server_test(instructions="read\n\x1bme")
+    done = run(folder, "test", "fs")
+    assert done.returncode == 0
+    for word in ("2025-11-25", "files 7", "tools", "300 ms", "\\u001bme"):
+        assert word in done.stdout
+    assert json.loads(run(folder, "test", "fs", "--json").stdout)["ok"] is True
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(FAILED, 12), ({"state": "needs_auth"}, 11), ({"state": "crashed", "reason": "exited"}, 12)],
+)
+def test_a_server_that_cannot_be_reached(
+    daemon: Control, folder: Path, status: dict[str, Any], code: int
+) -> None:
+    daemon.answers["servers.test"] = server_test(ok=False, status=status, server_info=None, capabilities=[1])
+    done = run(folder, "test", "fs")
+    assert done.returncode == code
+    assert "mcpctl logs fs" in done.stderr
+    assert run(folder, "test", "fs", "--json").returncode == code
+
+
+def test_logs(daemon: Control, folder: Path) -> None:
+    lines = [{"at": 0.5, "text": "\x1b[31mred\tx"}, {"at": 61.0, "text": "b"}]
+    daemon.answers["servers.logs"] = {"server": "fs", "lines": lines}
+    done = run(folder, "logs", "fs", "-n", "7")
+    assert done.stdout == "1970-01-01 00:00:00  \\u001b[31mred\tx\n1970-01-01 00:01:01  b\n"
+    assert daemon.params("servers.logs") == {"server": "fs", "lines": 7}
+
+
+@pytest.mark.parametrize("verb", ["enable", "disable", "reconnect"])
+def test_switches(daemon: Control, folder: Path, verb: str) -> None:
+    daemon.answers[f"servers.{verb}"] = server("fs", status={"state": "connecting"})
+    done = run(folder, verb, "fs")
+    assert (done.returncode, done.stdout) == (0, '"fs" is connecting\n')
+    assert daemon.params(f"servers.{verb}") == {"server": "fs"}
+    assert json.loads(run(folder, verb, "fs", "--json").stdout)["name"] == "fs"
+
+
+def test_enable_names_the_file_that_still_says_no(daemon: Control, folder: Path) -> None:
+    daemon.answers["servers.enable"] = server(
+        "fs", enabled=False, disabled_by="/c/config.toml", status={"state": "disabled"}
+    )
+    done = run(folder, "enable", "fs")
+    assert done.returncode == 1
+    assert "/c/config.toml says enabled = false" in done.stderr
+
+
+def test_remove(daemon: Control, folder: Path) -> None:
+    daemon.answers["servers.remove"] = {"removed_file": "/c/fs.toml"}
+    done = run(folder, "remove", "fs")
+    assert (done.returncode, done.stdout) == (0, 'removed "fs" (/c/fs.toml)\n')

@@ -1,0 +1,190 @@
+"""Tools: listing all pages, describing, calling with the very text that was written (b29)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpctl.commands import tools
+from mcpctl.errors import CallError
+from tests.mcpctl.harness import Control, Raw, Refusal, run, tool
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "{}"),
+        (['{"a": 1.00, "b":1e400, "c":"\\u00e4\\ud800"}'], '{"a": 1.00, "b":1e400, "c":"\\u00e4\\ud800"}'),
+        (['{"a":\n 1,\r\n"a": 2}'], '{"a":  1,  "a": 2}'),
+        (["a=1"], '{"a":1}'),
+        (["a=1.00", "b=12345678901234567890.50"], '{"a":1.00,"b":12345678901234567890.50}'),
+        (["a=text", "b=a b=c", "c="], '{"a":"text","b":"a b=c","c":""}'),
+        (
+            ['a="1"', "b=true", "c=null", "d=[1, 2]", 'e={"x":1}'],
+            '{"a":"1","b":true,"c":null,"d":[1, 2],"e":{"x":1}}',
+        ),
+        (["a=NaN", "b=Infinity", "c=-Infinity"], '{"a":"NaN","b":"Infinity","c":"-Infinity"}'),
+        (["a=01", "b=1 2", "c='x'"], '{"a":"01","b":"1 2","c":"\'x\'"}'),
+        (['ä"=ü'], '{"\\u00e4\\"":"\\u00fc"}'),
+        (["a= [1,\n2] "], '{"a":[1, 2]}'),
+    ],
+)
+def test_arguments(words: list[str], text: str) -> None:
+    assert tools.arguments_text(words) == text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["x"],
+        ["=1"],
+        ["a=1", "a=1"],
+        ["[1]"],
+        ["{"],
+        ['{"a":1}', "b=1"],
+        ['{"a":"\n"}'],
+        ["{\udcff"],
+        ["{" + '"a":{' * 100_000],
+    ],
+)
+def test_what_is_no_arguments(words: list[str]) -> None:
+    with pytest.raises(CallError) as caught:
+        tools.arguments_text(words)
+    assert caught.value.exit_code == 2
+
+
+def answer(**result: Any) -> dict[str, Any]:
+    return {"server": "fs", "tool": "read", "duration": 0.1, "result": result}
+
+
+@pytest.mark.parametrize(
+    ("words", "params"),
+    [
+        (["fs__read", '{"n": 1.00}'], '{"name": "fs__read","arguments":{"n": 1.00}}'),
+        (["read", "--server", "fs", "n=1.00"], '{"server": "fs", "tool": "read","arguments":{"n":1.00}}'),
+        (["fs__read", "--timeout", "2m"], '{"name": "fs__read", "timeout": 120.0,"arguments":{}}'),
+        (["fs__read", "a=1", "--json", "b=2"], '{"name": "fs__read","arguments":{"a":1,"b":2}}'),
+        (["fs__read", "--", "--x=1"], '{"name": "fs__read","arguments":{"--x":1}}'),
+    ],
+)
+def test_the_request_is_the_text(daemon: Control, folder: Path, words: list[str], params: str) -> None:
+    daemon.answers["tools.call"] = answer(content=[])
+    assert run(folder, "call", *words).returncode == 0
+    assert daemon.lines[-1].decode().partition('"params":')[2] == params + "}\n"
+
+
+def test_arguments_from_stdin(daemon: Control, folder: Path) -> None:
+    daemon.answers["tools.call"] = answer(content=[])
+    assert run(folder, "call", "fs__read", "-", input='{\n"a": 1.0\n}\n').returncode == 0
+    assert daemon.params("tools.call") == {"name": "fs__read", "arguments": {"a": 1.0}}
+    assert run(folder, "call", "fs__read", "-", input="").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ({"content": [{"type": "text", "text": "a\nb\tc"}]}, "a\nb\tc\n"),
+        ({"content": [{"type": "text", "text": "\x1b]0;x\x07\u202e"}]}, "\\u001b]0;x\\u0007\\u202e\n"),
+        (
+            {"content": [{"type": "image", "mimeType": "image/png", "data": "QUJDRA=="}]},
+            "[binary image/png: ~4 bytes]\n",
+        ),
+        (
+            {"content": [{"type": "audio", "mimeType": "a\x1b", "data": "QUJD"}]},
+            "[binary a\\u001b: ~3 bytes]\n",
+        ),
+        ({"content": [{"type": "resource", "resource": {"uri": "x:y", "text": "inner"}}]}, "inner\n"),
+        (
+            {"content": [{"type": "resource", "resource": {"uri": "x:y", "blob": "QUJD"}}]},
+            "[binary application/octet-stream: ~3 bytes]\n",
+        ),
+        ({"content": [{"type": "resource_link", "uri": "file:///x", "name": "x"}]}, "[resource file:///x]\n"),
+        ({"content": [{"type": "hologram"}]}, "[hologram]\n"),
+        ({"content": [], "structuredContent": {"a": "\u202e"}}, '{\n  "a": "\\u202e"\n}\n'),
+        ({"content": "no list"}, ""),
+        (
+            {"content": [1, None, {"type": "resource"}, {}]},
+            "1\nnull\n[binary application/octet-stream: ~0 bytes]\n[None]\n",
+        ),
+        ({}, ""),
+    ],
+)
+def test_results_for_people(daemon: Control, folder: Path, result: dict[str, Any], shown: str) -> None:
+    daemon.answers["tools.call"] = answer(**result)
+    done = run(folder, "call", "fs__read")
+    assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
+
+
+def test_a_tools_own_error_is_its_answer(daemon: Control, folder: Path) -> None:
+    daemon.answers["tools.call"] = answer(content=[{"type": "text", "text": "no such file"}], isError=True)
+    done = run(folder, "call", "fs__read")
+    assert (done.returncode, done.stdout, done.stderr) == (9, "no such file\n", "")
+    assert run(folder, "call", "fs__read", "--json").returncode == 9
+
+
+def test_a_verdict_of_mcpd_is_an_error(daemon: Control, folder: Path) -> None:
+    daemon.answers["tools.call"] = Refusal("denied", "denied: nobody can be asked yet")
+    done = run(folder, "call", "fs__read")
+    assert (done.returncode, done.stdout) == (5, "")
+
+
+def test_json_is_the_daemons_own_text(daemon: Control, folder: Path) -> None:
+    text = '{"result":{"content":[],"structuredContent":{"n":1.00,"s":"\u202e"}},"duration":0.5}'
+    daemon.answers["tools.call"] = Raw(text)
+    assert run(folder, "call", "fs__read", "--json").stdout == text.replace("\u202e", "\\u202e") + "\n"
+
+
+def test_all_pages_are_read(daemon: Control, folder: Path) -> None:
+    def page(params: dict[str, str]) -> dict[str, Any]:
+        number = int(params.get("cursor", "0"))
+        return {
+            "tools": [tool(f"fs__t{number}")],
+            "next_cursor": str(number + 1) if number < 2 else "",
+            "left_out": ["fs: one too large"],
+        }
+
+    daemon.answers["tools.list"] = page
+    done = run(folder, "tools", "--server", "fs", "--agent", "coder", "--json")
+    found = json.loads(done.stdout)
+    assert [entry["name"] for entry in found["tools"]] == ["fs__t0", "fs__t1", "fs__t2"]
+    assert found["left_out"] == ["fs: one too large"]
+    assert daemon.params("tools.list") == {"server": "fs", "agent": "coder", "cursor": "2"}
+    shown = run(folder, "tools")
+    assert [line.split()[0] for line in shown.stdout.splitlines()] == ["TOOL", "fs__t0", "fs__t1", "fs__t2"]
+    assert shown.stderr == "mcpctl: left out: fs: one too large\n"
+
+
+def test_a_listing_without_an_end(daemon: Control, folder: Path) -> None:
+    daemon.answers["tools.list"] = {"tools": [], "next_cursor": "again", "left_out": []}
+    assert run(folder, "tools").returncode == 1
+
+
+def test_describe(daemon: Control, folder: Path) -> None:
+    details = {
+        "server": "fs",
+        "tool": "read",
+        "name": "fs__read",
+        "definition": {"name": "read", "description": "Reads\n\x1b[2Jall", "inputSchema": {"type": "object"}},
+        "risk": "high",
+        "approval": "always",
+        "timeout": 0.0,
+        "because": ["risk: untrusted server", "approval: built in"],
+    }
+    daemon.answers["tools.describe"] = details
+    done = run(folder, "describe", "fs__read")
+    for word in (
+        "high",
+        "always",
+        "none",
+        "risk: untrusted server",
+        "Reads",
+        "\\u001b[2Jall",
+        '"type": "object"',
+    ):
+        assert word in done.stdout
+    assert daemon.params("tools.describe") == {"name": "fs__read"}
+    assert json.loads(run(folder, "describe", "read", "--server", "fs", "--json").stdout) == details
+    assert daemon.params("tools.describe") == {"server": "fs", "tool": "read"}

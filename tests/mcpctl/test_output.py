@@ -1,0 +1,89 @@
+"""Nothing from elsewhere may act on a terminal (b25)."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpctl import output
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("größe 大きさ 🎉", "größe 大きさ 🎉"),
+        ("ideographic\u3000space", "ideographic\u3000space"),
+        ("\x1b[31mred", "\\u001b[31mred"),
+        ("\x9b31m", "\\u009b31m"),
+        ("bell\x07", "bell\\u0007"),
+        ("\x00\x7f", "\\u0000\\u007f"),
+        ("line\nend\ttab\rback", "line\\u000aend\\u0009tab\\u000dback"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\u2066a\u2069", "\\u2066a\\u2069"),
+        ("zero\u200bwidth\u200d\ufeff", "zero\\u200bwidth\\u200d\\ufeff"),
+        ("soft\u00adhyphen", "soft\\u00adhyphen"),
+        ("separator\u2028\u2029", "separator\\u2028\\u2029"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+        ("selector\ufe01\U000e0100", "selector\\ufe01\\U000e0100"),
+        ("filler\u3164\u115f", "filler\\u3164\\u115f"),
+        ("private\ue000", "private\\ue000"),
+        ("half\ud800", "half\\ud800"),
+    ],
+)
+def test_visible(text: str, shown: str) -> None:
+    assert output.visible(text) == shown
+
+
+def test_blocks_keep_their_lines() -> None:
+    assert output.visible_block("a\r\nb\tc\n\rd\x1b") == "a\nb\tc\n\\u000dd\\u001b"
+
+
+@given(st.text())
+def test_nothing_hidden_is_left(text: str) -> None:
+    for shown in (output.visible(text), output.visible_block(text).replace("\n", "").replace("\t", "")):
+        assert not {unicodedata.category(c) for c in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+@given(
+    st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+)
+def test_json_keeps_its_meaning(value: object) -> None:
+    shown = output.visible_json(json.dumps(value, ensure_ascii=False, indent=1))
+    assert json.loads(shown) == value
+    assert not output.hidden(shown) - {"\n"}
+
+
+def test_table() -> None:
+    shown = output.table(("NAME", "STATE", "TEXT"), [("a", "ok", "x\ny"), ("longer", 3, "\x1b")])
+    assert shown.splitlines() == [
+        "NAME    STATE  TEXT",
+        "a       ok     x\\u000ay",
+        "longer  3      \\u001b",
+    ]
+
+
+def test_fields_leave_out_what_is_empty() -> None:
+    assert output.fields([("a", "1"), ("long", "x\ny"), ("none", ""), ("null", None)]) == (
+        "a     1\nlong  x\n      y"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0004, "0 ms"),
+        (0.85, "850 ms"),
+        (12.54, "12.5 s"),
+        (60, "60 s"),
+        (600, "10 min"),
+        (18000, "5 h"),
+        (200000, "2 d"),
+    ],
+)
+def test_duration(seconds: float, shown: str) -> None:
+    assert output.duration(seconds) == shown
