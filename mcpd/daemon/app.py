@@ -22,7 +22,7 @@ import trio
 from msgspec.structs import replace
 
 from mcpd import __version__, admin
-from mcpd.agents import session
+from mcpd.agents import serve as agents
 from mcpd.broker import Broker
 from mcpd.changes import Changes
 from mcpd.config import load
@@ -94,7 +94,7 @@ async def serve(paths: Paths, lock: Lock, instance: str, open_files: int, *, on_
         lock,
         broker.stop,
         control=partial(listener.serve, broker),
-        agent=lambda name: lambda stream: session.serve_connection(broker, stream, name),
+        agent=lambda name: lambda stream: agents.serve_connection(broker, stream, name),
     )
     doors.open(systemd.take_sockets())
     doors.apply(broker.config.agents)
@@ -218,7 +218,7 @@ async def _look_after(
 ) -> None:
     """What goes on beside sessions and servers."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.announce, broker)
+        nursery.start_soon(agents.announce, broker)
         nursery.start_soon(_follow_agents, broker, doors)
         nursery.start_soon(_follow_files, broker, watch)
         if os.environ.get("NOTIFY_SOCKET"):

@@ -11,7 +11,6 @@ import logging
 import os
 import select
 from collections.abc import Callable
-from logging.handlers import RotatingFileHandler
 
 from mcpd.daemon import systemd
 
@@ -111,6 +110,8 @@ def set_up(log_file: str, *, on_demand: bool) -> Redaction:
         handler.setFormatter(JournalLines("%(message)s"))
     else:
         if on_demand:
+            from logging.handlers import RotatingFileHandler  # 10 ms that the other ways to run do not need
+
             handler = RotatingFileHandler(
                 log_file,
                 maxBytes=FILE_SIZE,
