@@ -26,11 +26,24 @@ PAGE = 500
 class Row:
     """One tool as one agent sees it."""
 
-    __slots__ = ("_because", "_config", "_decision", "_ruling", "head", "name", "tool", "upstream")
+    __slots__ = (
+        "_because",
+        "_config",
+        "_decision",
+        "_ruling",
+        "_spellings",
+        "head",
+        "name",
+        "tool",
+        "upstream",
+    )
 
-    def __init__(self, name: str, upstream: Upstream, tool: Tool, config: Config) -> None:
+    def __init__(
+        self, name: str, spellings: tuple[str, ...], upstream: Upstream, tool: Tool, config: Config
+    ) -> None:
         self.name = name
-        """The exported name."""
+        """What the agent calls it."""
+        self._spellings = spellings
         self.upstream = upstream
         self.tool = tool
         self.head = b'"name":' + quoted(tool.name) + b',"arguments":'
@@ -48,7 +61,7 @@ class Row:
             self._ruling = rules.resolve(
                 server.name,
                 self.tool,
-                (names.original(server.name, self.tool.name), self.name),
+                self._spellings,
                 server.policy,
                 self._config.tool_policies,
                 self._config.settings,
@@ -166,8 +179,20 @@ def build(config: Config, upstreams: Iterable[Upstream], agent: Agent, key: View
         assigned = names.Assigned({tool: (server, tool) for server, tool in found})
     else:
         assigned = names.assign(found, agent.spelling)
-    rows = {name: Row(name, *found[pair], config) for name, pair in assigned.names.items()}
+    rows = {
+        name: Row(name, _spellings(pair, name, only), *found[pair], config)
+        for name, pair in assigned.names.items()
+    }
     return View(rows, assigned.warnings, instructions, number)
+
+
+def _spellings(pair: names.Pair, name: str, only: str) -> tuple[str, ...]:
+    """The names by which a policy's pattern may mean a tool (a26).
+
+    A tool's bare name is none of them: a server could call its tool like another server's.
+    """
+    usual = (names.original(*pair), names.export(*pair))
+    return usual if only else (*usual, name)
 
 
 def may_use(agent: Agent, server: str, tool: str) -> bool:

@@ -7,15 +7,15 @@ means is `serve`'s business. The end of the session cancels everything it had un
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
 import trio
 
-from mcpd.agents import serve
-from mcpd.agents.identity import Attach, Peer, check_root, is_own, peer_of
+from mcpd.agents.identity import Attach, Peer, check_root
 from mcpd.broker import Broker
 from mcpd.calls import Caller
 from mcpd.errors import Failure
-from mcpd.listing import DEFAULT_AGENT, find_agent
+from mcpd.listing import DEFAULT_AGENT, find_agent, view_now
 from mcpd.protocol import dialect, jsonrpc
 from mcpd.protocol.framing import LineBuffer
 from mcpd.protocol.jsonrpc import Message
@@ -36,43 +36,29 @@ QUEUE_HIGH = 4 * 1024 * 1024
 NOTICE_HIGH = 256 * 1024
 
 
-async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str) -> None:
-    """Serve one connection to the socket of `agent` until it ends, then close it.
+class Face(Protocol):
+    """What requests mean: the method table, as the session needs it."""
 
-    Raises nothing of the peer's making. Cancelling ends the session and all its requests.
-    """
-    async with stream:
-        peer = peer_of(stream.socket)
-        if not is_own(peer):
-            return
-        fd = stream.socket.fileno()
-        async with trio.open_nursery() as nursery:
-            session = Session(broker, peer, agent, LineWriter(fd, nursery), nursery)
-            broker.sessions[session.id] = session
-            broker.changes.publish("sessions", session.id)
-            try:
-                await session.read(fd)
-            finally:
-                del broker.sessions[session.id]
-                broker.changes.publish("sessions", session.id)
-                session.writer.close()
-            nursery.cancel_scope.cancel()
+    async def serve(self, session: Session, message: Message, ticket: Ticket) -> bytes | None:
+        """The answer's line; None when the caller no longer wants one."""
+        ...
 
-
-async def announce(broker: Broker) -> None:
-    """Tell sessions when what they were shown is no longer true. One task for all of them."""
-    with broker.changes.subscribe() as changes:
-        async for change in changes:
-            if change.topic in ("catalog", "servers"):
-                for session in list(broker.sessions.values()):
-                    session.tools_changed()
+    def refused(self, message: Message, failure: Failure, stateless: bool) -> bytes:
+        """The line by which the agent learns of a failure."""
+        ...
 
 
 class Session:
     """`revision` is None until `initialize` has chosen one; stateless requests need none."""
 
     def __init__(
-        self, broker: Broker, peer: Peer, agent: str, writer: LineWriter, nursery: trio.Nursery
+        self,
+        broker: Broker,
+        face: Face,
+        peer: Peer,
+        agent: str,
+        writer: LineWriter,
+        nursery: trio.Nursery,
     ) -> None:
         self.broker = broker
         self.id = f"s{next(broker.session_numbers)}"
@@ -91,6 +77,7 @@ class Session:
         self.refusal: Failure | None = None
         """Why nothing is served here: the attach line was wrong."""
         self.writer = writer
+        self._face = face
         self._nursery = nursery
         self._first = True
         self._running: dict[bytes, Ticket] = {}
@@ -170,7 +157,7 @@ class Session:
             busy = Failure(
                 "busy", f"more than {WAITING} requests of this session wait", hint="try again later"
             )
-            self._answer(key, serve.refused(message, busy, self.revision is None), batch)
+            self._answer(key, self._face.refused(message, busy, self.revision is None), batch)
 
     def _receive_batch(self, line: bytes) -> None:
         """An array of messages is answered by an array (JSON-RPC 2.0, section 6)."""
@@ -193,7 +180,7 @@ class Session:
         """One place of the session: serve this request, then those that wait."""
         while True:
             key = message.key
-            answer = await serve.serve(self, message, ticket)
+            answer = await self._face.serve(self, message, ticket)
             self._finished(key)
             if answer is not None:
                 self._answer(key, answer, batch)
@@ -242,7 +229,7 @@ class Session:
         if self.listed is None or self.writer.queued >= NOTICE_HIGH:
             return
         try:
-            now = serve.current_view(self)
+            now = view_now(self.broker, self.key)
         except Failure:
             return
         if now is self.listed or now.number == self.listed.number:

@@ -222,7 +222,7 @@ def _read_tool(text: bytes, limits: Limits, notes: list[str]) -> Tool:
 def _checked(text: bytes, limits: Limits, notes: list[str]) -> bytes:
     """A definition within the limits and of valid UTF-8, which msgspec.Raw does not check."""
     if len(text) > limits.definition:
-        raise _Unusable(f"its definition has more than {limits.definition:,} bytes")
+        text = _shortened(text, limits, notes)
     if text.count(b"{") + text.count(b"[") > limits.depth and _depth(text) > limits.depth:
         raise _Unusable(f"its definition is nested more than {limits.depth} levels deep")
     if not text.isascii():
@@ -232,6 +232,27 @@ def _checked(text: bytes, limits: Limits, notes: list[str]) -> bytes:
             notes.append("definition is no valid UTF-8, mended")
             return text.decode("utf-8", "replace").encode()
     return text
+
+
+def _shortened(text: bytes, limits: Limits, notes: list[str]) -> bytes:
+    """A definition that is too long for its description alone keeps the beginning of that.
+
+    Raises _Unusable when the rest is too long as well.
+    """
+    too_long = _Unusable(f"its definition has more than {limits.definition:,} bytes")
+    try:
+        members = split_members(text)
+        description = _OPTIONAL["description"][0].decode(members["description"])
+    except (*_UNREADABLE, KeyError):
+        raise too_long from None
+    room = limits.definition - (len(text) - len(members["description"]))
+    # One character is at most 6 bytes of JSON text, escaped, so that this many fit whatever they are.
+    kept = description[: max(0, room - 100) // 6]
+    if not kept:
+        raise too_long
+    members["description"] = msgspec.json.encode(f"{kept} [cut by mcpd]")
+    notes.append(f"description of {len(description):,} characters is cut after {len(kept):,}")
+    return b"{" + join_members(members) + b"}"
 
 
 def _depth(text: bytes) -> int:

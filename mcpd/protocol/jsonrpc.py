@@ -76,8 +76,8 @@ def read_batch(line: bytes) -> list[bytes]:
 def read_lenient(line: bytes) -> Message | None:
     """Read one line of a server; None when nothing can be made of it.
 
-    Bytes that are not UTF-8 are replaced. A line that only a lenient reader can take (NaN, lone
-    surrogates) still yields its id with a null result, so that its caller hears of it at once.
+    Bytes that are not UTF-8 and lone surrogates are replaced. An answer that no strict reader takes
+    (NaN) still yields its id with a null result, so that its caller hears of it at once.
     """
     if not line.isascii():
         try:
@@ -93,13 +93,20 @@ def read_lenient(line: bytes) -> Message | None:
 
 
 def _salvage(line: bytes) -> Message | None:
+    """What a lenient reader makes of a line that msgspec refuses: JavaScript cuts emoji in half."""
     try:
         value = json.loads(line)
-        if isinstance(value, dict) and "id" in value and "method" not in value:
-            return Message(id=msgspec.Raw(_encode(value["id"])), result=msgspec.Raw(b"null"))
-    except (ValueError, RecursionError, TypeError):
-        pass
-    return None
+        if not isinstance(value, dict):
+            return None
+        mended = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+        return _decode(mended)
+    except msgspec.DecodeError:
+        ident = value.get("id")
+        if "method" in value or not isinstance(ident, str | int):
+            return None
+        return Message(id=msgspec.Raw(json.dumps(ident).encode()), result=msgspec.Raw(b"null"))
+    except (ValueError, RecursionError):
+        return None
 
 
 def read_error(raw: bytes) -> ErrorObject:

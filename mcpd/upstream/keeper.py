@@ -24,6 +24,12 @@ log = logging.getLogger("mcpd.upstream")
 REFETCH_BURST = 3
 REFETCH_REFILL = 1.0
 
+#: A server that announces changes where there are none is believed so many times in a row; after that
+#: nobody waits for its refetches, and they get rarer, up to one a minute.
+FRUITLESS = 2
+FRUITLESS_FORGOTTEN = 10.0
+REFETCH_REFILL_MAX = 60.0
+
 #: Seconds until a lost subscription is asked for again; doubles up to a minute.
 LISTEN_AGAIN = 1.0
 LISTEN_AGAIN_MAX = 60.0
@@ -56,8 +62,12 @@ class Keeper:
         self._changes = changes
         self._told = told
         self._remark = remark
+        self.stale_since = 0.0
+        """When the catalogue became stale (trio clock)."""
         self._wanted = trio.Event()
         self._notices = 0
+        self._fruitless = 0
+        self._fetched = 0.0
 
     def restore(self, server: Server) -> Cached | None:
         """Begin with what is cached for this very definition, if anything."""
@@ -68,7 +78,12 @@ class Keeper:
 
     def notice(self) -> None:
         """The server says that its list has changed."""
-        self.stale = True
+        now = trio.current_time()
+        if now - self._fetched > FRUITLESS_FORGOTTEN:
+            self._fruitless = 0
+        if not self.stale and self._fruitless < FRUITLESS:
+            self.stale = True
+            self.stale_since = now
         self._notices += 1
         self._wanted.set()
 
@@ -77,9 +92,12 @@ class Keeper:
         self._wanted = trio.Event()
         noticed = self._notices
         catalog = await fetch_catalog(connection)
+        self._fetched = trio.current_time()
+        self._fruitless += 1
         # A notice that came meanwhile is answered by the next fetch.
-        self.stale = noticed != self._notices
+        self.stale = noticed != self._notices and self._fruitless < FRUITLESS
         if catalog != self.catalog:
+            self._fruitless = 0
             self.catalog = catalog
             for warning in catalog.warnings[:20]:
                 log.warning("MCP '%s': %s", self._name, warning)
@@ -96,10 +114,11 @@ class Keeper:
         while True:
             await self._wanted.wait()
             now = trio.current_time()
-            credit = min(REFETCH_BURST, credit + (now - then) / REFETCH_REFILL)
+            refill = min(REFETCH_REFILL * 2 ** max(0, self._fruitless - FRUITLESS), REFETCH_REFILL_MAX)
+            credit = min(REFETCH_BURST, credit + (now - then) / refill)
             then = now
             if credit < 1:
-                await trio.sleep((1 - credit) * REFETCH_REFILL)
+                await trio.sleep((1 - credit) * refill)
                 continue
             credit -= 1
             try:

@@ -41,10 +41,11 @@ class Link:
     async def open(self) -> Connection:
         """Settle the revision. Raises ConnectFailed; the caller bounds the time."""
         self._send(self.opening.start())
-        with trio.move_on_after(PROBE_SILENCE):
+        with trio.move_on_after(PROBE_SILENCE) as silence:
             await self._turned.wait()
-        self._send(self.opening.silence())
-        await self._turned.wait()
+        if silence.cancelled_caught:
+            self._send(self.opening.silence())
+            await self._turned.wait()
         if self.opening.failed is not None:
             raise self.opening.failed
         if self.connection is None:

@@ -124,8 +124,8 @@ class Upstream:
         raise Failure("unavailable", f'server "{self.name}" is still {self.status.state}', server=self.name)
 
     async def fresh(self) -> None:
-        """Wait until the catalogue covers the last notice, at most FRESH_WAIT (a22)."""
-        with trio.move_on_after(FRESH_WAIT):
+        """Wait until the catalogue covers the last notice, at most FRESH_WAIT after it (a22)."""
+        with trio.move_on_at(self._keeper.stale_since + FRESH_WAIT):
             while self.stale and self._current() is not None:
                 await self._news.wait()
 
@@ -183,6 +183,8 @@ class Upstream:
         self._not_before = 0.0
         self._keeper.era = "auto"
         self._background = True
+        if self._turn is not None:
+            self._set(state="connecting")
         self._end_turn()
 
     def replace(self, definition: Server | Faulty, block: str) -> None:
@@ -213,6 +215,9 @@ class Upstream:
         self._end_turn()
         if self._turn is None:
             self._set_resting_state()
+        elif block:
+            # What is switched off counts as off at once; `pid` stays until its process has ended.
+            self._set(state=block, reason="", error="")
 
     def retire(self) -> None:
         """The definition is gone: who waits is told; the owner cancels `run`."""

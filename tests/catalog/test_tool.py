@@ -259,8 +259,8 @@ def test_a_page_that_is_no_json_gives_a_warning(page: bytes) -> None:
 
 def test_a_definition_may_have_64_kib() -> None:
     def text(size: int) -> bytes:
-        start = b'{"name":"t","inputSchema":{"type":"object"},"description":"'
-        return start + b"x" * (size - len(start) - 2) + b'"}'
+        start = b'{"name":"t","inputSchema":{"type":"object","title":"'
+        return start + b"x" * (size - len(start) - 3) + b'"}}'
 
     assert len(read_tools([text(65_536)])[0]) == 1
     tools, warnings = read_tools([text(65_537)])
@@ -384,3 +384,20 @@ def test_any_bytes_in_a_description_give_valid_text(junk: bytes) -> None:
     text = b'{"name":"t","inputSchema":{"type":"object"},"description":"' + junk + b'"}'
     for tool in read_tools([text])[0]:
         json.loads(tool.entry("t").decode())
+
+
+def test_a_long_description_is_cut_and_the_tool_kept() -> None:
+    """A definition is at most 64 KiB (b24); a tool is not lost for its words."""
+    long = {"name": "echo", "description": "d\n" * 100_000, "inputSchema": {"type": "object"}}
+    tools, warnings = read_tools([json.dumps([long]).encode()])
+    assert [tool.name for tool in tools] == ["echo"]
+    assert len(tools[0].rest) <= 64 * 1024
+    assert json.loads(tools[0].entry("echo"))["description"].endswith("[cut by mcpd]")
+    assert "200,000 characters" in warnings[0]
+
+
+def test_a_long_schema_costs_the_tool() -> None:
+    schema = {"type": "object", "description": "d" * 70_000}
+    tools, warnings = read_tools([json.dumps([{"name": "a", "inputSchema": schema}]).encode()])
+    assert tools == ()
+    assert "65,536 bytes" in warnings[0]

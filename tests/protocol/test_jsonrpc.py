@@ -139,3 +139,15 @@ def test_noise_is_none() -> None:
     assert jsonrpc.read_lenient(b"Server listening on stdio") is None
     assert jsonrpc.read_lenient(b'"text"') is None
     assert jsonrpc.read_lenient(b"[" * 100_000) is None
+
+
+def test_half_an_emoji_costs_only_itself() -> None:
+    message = jsonrpc.read_lenient(
+        b'{"id":3,"result":{"content":[{"type":"text","text":"cut \\ud83d"}],"n":12345678901234567890}}'
+    )
+    assert message is not None
+    assert message.key == b"3"
+    assert json.loads(bytes(message.result)) == {
+        "content": [{"type": "text", "text": "cut ?"}],
+        "n": 12345678901234567890,
+    }

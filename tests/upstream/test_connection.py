@@ -92,7 +92,8 @@ async def test_doubled_late_and_unknown_answers_are_dropped() -> None:
     ends = Ends()
     assert await outcome(ends, lambda i: {"id": i, "result": {}}) == b"{}"
     last = ends.wire.lines[-1]["id"]
-    for ident in (last, -1, 10**30, "abc", None, last + 1, 1.5, [1], {}):
+    idents: list[Any] = [last, -1, 10**30, "abc", None, last + 1, 1.5, [1], {}]
+    for ident in idents:
         ends.says({"jsonrpc": "2.0", "id": ident, "result": {}})
         ends.says({"jsonrpc": "2.0", "id": ident, "error": {"code": 1, "message": "x"}})
     assert ends.connection.strays == 18
@@ -139,7 +140,8 @@ async def test_progress_reaches_its_request_alone() -> None:
     heard: list[bytes] = []
 
     def progress(ident: int) -> dict[str, Any]:
-        for token in (ident + 1, True, None, "x", {}):
+        tokens: list[Any] = [ident + 1, True, None, "x", {}]
+        for token in tokens:
             ends.says({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
         ends.says({"method": "notifications/progress", "params": {"progressToken": ident, "progress": 0.5}})
         ends.says({"method": "notifications/progress", "params": [1]})
@@ -183,7 +185,8 @@ def test_requests_of_the_server_are_answered_by_era() -> None:
 
 def test_notices_with_wrong_members_are_ignored() -> None:
     ends = Ends()
-    for params in (None, [], "x", {"requestId": 1}, {"level": 3}):
+    odd: list[Any] = [None, [], "x", {"requestId": 1}, {"level": 3}]
+    for params in odd:
         for method in ("notifications/cancelled", "notifications/message", "notifications/odd", ""):
             ends.says({"jsonrpc": "2.0", "method": method, "params": params})
     ends.says({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})

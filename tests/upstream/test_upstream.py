@@ -14,13 +14,13 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from mcpd.upstream.cache import CatalogCache
 
 from mcpd.api.status import Status
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Faulty, Server
 from mcpd.errors import Failure
 from mcpd.transport import sweep
+from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.upstream import Upstream
 
@@ -86,11 +86,11 @@ async def test_a_lazy_server_rests_until_it_is_wanted_and_is_listed_from_the_cac
     async with fleet_of(tiny(), cache=tmp_path) as fleet:
         upstream = fleet.find("tiny")
         await trio.testing.wait_all_tasks_blocked()
-        assert upstream.status.state == "idle"
+        assert is_state("idle")(upstream.status)
         assert upstream.catalog is not None
         assert len(upstream.catalog.tools) == 7
         await upstream.reach(10)
-        assert upstream.status.state == "connected"
+        assert is_state("connected")(upstream.status)
 
 
 async def test_an_eager_server_is_connected_at_the_start(real_clock: None, tmp_path: Path) -> None:
@@ -165,7 +165,8 @@ async def test_disabling_ends_the_process_and_enabling_brings_it_back(
         first = await until(upstream, fleet, is_state("connected"))
         fleet.apply(config_of(server), frozenset({"tiny"}), {})
         assert upstream.connection is None, "withdrawn before anything is closed"
-        await until(upstream, fleet, is_state("disabled"))
+        assert upstream.status.state == "disabled", "said at once, whatever the process still does"
+        await until(upstream, fleet, lambda status: status.pid == 0)
         assert not Path(f"/proc/{first.pid}").exists()
         fleet.apply(config_of(server), frozenset(), {})
         second = await until(upstream, fleet, is_state("connected"))

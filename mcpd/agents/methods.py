@@ -1,0 +1,249 @@
+"""The MCP methods that agents may call, as a table, and the firewall around each request.
+
+Both eras are served: requests after `initialize` in the revision it chose, requests with their
+revision in `_meta` statelessly (protocol reference 8.1).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from mcpd import listing
+from mcpd.agents import cursors
+from mcpd.agents.session import Session
+from mcpd.calls import call_tool
+from mcpd.catalog import content
+from mcpd.errors import VERDICTS, Failure, ServerError
+from mcpd.protocol import dialect, jsonrpc
+from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.revisions import REVISIONS, STATELESS
+from mcpd.protocol.shapes import (
+    LIST_CACHING,
+    CallParams,
+    Carrier,
+    InitializeParams,
+    ListenParams,
+    ListParams,
+    read_params,
+)
+from mcpd.upstream.ticket import Ticket, Withdrawn
+from mcpd.views import Row, View
+
+log = logging.getLogger("mcpd.agents")
+
+#: What mcpd offers agents today; only what is declared here has a row below.
+CAPABILITIES: dict[str, Any] = {"tools": {"listChanged": True}}
+
+_INVALID_PARAMS = -32602
+_EMPTY = b"{}"
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One request of one session, its era settled."""
+
+    message: Message
+    ticket: Ticket
+    stateless: bool
+
+    @property
+    def params(self) -> bytes:
+        return bytes(self.message.params)
+
+
+Handler = Callable[[Session, Request], Awaitable[bytes]]
+
+
+class Method(msgspec.Struct, frozen=True):
+    """A row of the table. The handler returns the result's JSON text."""
+
+    handler: Handler
+    handshake: bool = True
+    """Known in the revisions with a handshake."""
+    stateless: bool = True
+    """Known in 2026-07-28."""
+    unopened: bool = False
+    """Served before any handshake (4.1)."""
+
+
+async def serve(session: Session, message: Message, ticket: Ticket) -> bytes | None:
+    """The answer to one request as a line; None when the caller no longer wants one.
+
+    The first firewall: no failure of a request ends the session.
+    """
+    stateless = session.revision is None
+    try:
+        return jsonrpc.result_line(message.key, await _handle(session, message, ticket))
+    except Withdrawn:
+        return None
+    except ServerError as e:
+        return jsonrpc.error_line(message.key, e.raw)
+    except Failure as e:
+        return refused(message, e, stateless)
+    except Exception:
+        log.exception("request %s of session %s failed", message.method[:60], session.id)
+        return refused(message, Failure("internal", "internal error of mcpd"), stateless)
+
+
+def refused(message: Message, failure: Failure, stateless: bool) -> bytes:
+    """How an agent learns of a failure of mcpd's own: a verdict on a call is a result (D13)."""
+    if failure.kind in VERDICTS and message.method == "tools/call":
+        text = content.verdict(failure.kind, failure.message, failure.hint, failure.data)
+        return jsonrpc.result_line(message.key, content.dress(text, stateless=stateless))
+    code = _INVALID_PARAMS if failure.kind.startswith("no_such_") else failure.code
+    data = failure.data if failure.kind == "unsupported_revision" else failure.details()
+    return jsonrpc.error_line(message.key, jsonrpc.error_text(code, failure.message, data))
+
+
+async def _handle(session: Session, message: Message, ticket: Ticket) -> bytes:
+    if session.refusal is not None:
+        raise session.refusal
+    row = METHODS.get(message.method)
+    if session.revision is not None:
+        if row is None or not row.handshake:
+            raise _unknown(message)
+        return await row.handler(session, Request(message, ticket, False))
+    if row is not None and row.unopened:
+        return await row.handler(session, Request(message, ticket, False))
+    _check_meta(message)
+    if row is None or not row.stateless:
+        raise _unknown(message)
+    return await row.handler(session, Request(message, ticket, True))
+
+
+def _unknown(message: Message) -> Failure:
+    return Failure("unknown_method", f"method not found: {message.method[:100]}")
+
+
+def _check_meta(message: Message) -> None:
+    """A request outside a handshake carries its revision and capabilities (4.2, 8.1)."""
+    meta = read_params(bytes(message.params), Carrier).meta
+    if not isinstance(meta.revision, str) or not isinstance(meta.capabilities, dict):
+        raise Failure(
+            "invalid_params",
+            "send initialize first, or carry protocolVersion and clientCapabilities in _meta",
+        )
+    if meta.revision not in STATELESS:
+        raise Failure(
+            "unsupported_revision",
+            f"unsupported protocol version {meta.revision[:60]!r}",
+            supported=list(STATELESS),
+            requested=meta.revision[:60],
+        )
+
+
+# ----------------------------------------------------------------- the methods
+
+
+async def _initialize(session: Session, request: Request) -> bytes:
+    params = read_params(request.params, InitializeParams)
+    session.revision = dialect.answer_revision(params.protocol_version, REVISIONS)
+    return dialect.initialize_result(session.revision, CAPABILITIES, _instructions(session))
+
+
+async def _discover(session: Session, request: Request) -> bytes:
+    members = dialect.discover_members(list(STATELESS), CAPABILITIES, _instructions(session))
+    return dialect.own_result(members + b"," + LIST_CACHING, True)
+
+
+async def _ping(session: Session, request: Request) -> bytes:
+    return _EMPTY
+
+
+async def _list_tools(session: Session, request: Request) -> bytes:
+    cursor = read_params(request.params, ListParams).cursor
+    start = 0
+    view = session.listed
+    if cursor is None:
+        with request.ticket.stoppable():
+            view = await listing.view(session.broker, session.key)
+        session.listed = view
+    elif view is not None:
+        start = cursors.read(session.broker.secret, session.id, view.number, cursor)
+    if view is None:
+        raise Failure("invalid_params", "unknown or outdated cursor", hint="list from the start again")
+    entries, following = view.page(start, request.stateless)
+    members = b'"tools":[' + entries + b"]"
+    if following is not None:
+        mark = cursors.make(session.broker.secret, session.id, view.number, following)
+        members += b',"nextCursor":' + jsonrpc.quoted(mark)
+    if request.stateless:
+        members += b"," + LIST_CACHING
+    return dialect.own_result(members, request.stateless)
+
+
+async def _call_tool(session: Session, request: Request) -> bytes:
+    params = read_params(request.params, CallParams)
+    row = listing.known_tool(session.broker, session.key, params.name)
+    if row is None:
+        row = await _find_tool(session, request, params.name)
+    result = await call_tool(
+        session.broker,
+        session.caller,
+        row,
+        bytes(params.arguments),
+        bytes(params.meta),
+        request.ticket,
+        _forward_progress(session, params.meta),
+    )
+    return content.dress(result.text, stateless=request.stateless)
+
+
+async def _find_tool(session: Session, request: Request, name: str) -> Row:
+    with request.ticket.stoppable():
+        return await listing.find_tool(session.broker, session.key, name)
+    raise Withdrawn
+
+
+def _forward_progress(session: Session, meta: bytes) -> Callable[[bytes], None] | None:
+    """Progress goes on to the caller under its own token, if it gave one (5.8)."""
+    if not meta:
+        return None
+    token = bytes(read_params(b'{"_meta":' + meta + b"}", Carrier).meta.progress_token)
+    if token[:1] not in b'"-0123456789' or not token:
+        return None
+
+    def forward(raw: bytes) -> None:
+        params = dialect.progress_params(raw, token)
+        if params is not None:
+            session.notice("notifications/progress", params)
+
+    return forward
+
+
+async def _listen(session: Session, request: Request) -> bytes:
+    """Stays open until the agent cancels it; mcpd's end gives the graceful result (5.14)."""
+    wanted = read_params(request.params, ListenParams).notifications.tools_list_changed
+    key = request.message.key
+    session.notice("notifications/subscriptions/acknowledged", dialect.acknowledged(key, wanted))
+    if session.listed is None:
+        session.listed = current_view(session)
+    session.listens[key] = wanted
+    try:
+        with request.ticket.stoppable():
+            await session.broker.stop.wait()
+    finally:
+        del session.listens[key]
+    return dialect.own_result(b"", True)
+
+
+def current_view(session: Session) -> View:
+    return listing.view_now(session.broker, session.key)
+
+
+def _instructions(session: Session) -> str:
+    """A single server's words pass; those of many would drown each other."""
+    return current_view(session).instructions if session.key[1] else ""
+
+
+METHODS: dict[str, Method] = {
+    "initialize": Method(_initialize, stateless=False, unopened=True),
+    "ping": Method(_ping, stateless=False, unopened=True),
+    "server/discover": Method(_discover, handshake=False),
+    "tools/list": Method(_list_tools),
+    "tools/call": Method(_call_tool),
+    "subscriptions/listen": Method(_listen, handshake=False),
+}
