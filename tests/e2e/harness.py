@@ -137,14 +137,16 @@ class Daemon:
     def answers(self) -> bool:
         assert self.proc is not None
         if self.proc.poll() is not None:
-            raise AssertionError(
-                f"the daemon ended with {self.proc.returncode}: {self.log.read_text()[-2000:]}"
-            )
+            raise AssertionError(f"the daemon ended with {self.proc.returncode}: {self.said()}")
         try:
             self.ask("daemon.status")
         except OSError:
             return False
         return True
+
+    def said(self) -> str:
+        """The end of what daemons started by `spawn` wrote."""
+        return self.log.read_text()[-2000:] if self.log.exists() else ""
 
     def wait(self, within: float = LIMIT) -> int:
         assert self.proc is not None
@@ -175,9 +177,7 @@ class Daemon:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            raise AssertionError(
-                f"processes outlived the daemon: {left}; {self.log.read_text()[-2000:]}"
-            ) from None
+            raise AssertionError(f"processes outlived the daemon: {left}; {self.said()}") from None
         finally:
             if self.proc is not None:
                 self.proc.wait(LIMIT)

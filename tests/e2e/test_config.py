@@ -94,7 +94,7 @@ async def test_a_file_alone_starts_nothing(daemon: Daemon, log: Path, real_clock
 async def test_the_watcher_narrows_by_itself(daemon: Daemon, log: Path, real_clock: None, how: str) -> None:
     daemon.start()
     async with attached(daemon) as agent:
-        assert text_of(await agent.call("lively__echo", text="hi")) == "hi"
+        assert "lively__echo" in await agent.tools()
         if how == "removed":
             (daemon.folder / "servers.d" / "lively.toml").unlink()
         else:

@@ -210,10 +210,19 @@ async def test_a_result_over_the_limit_fails_one_call(daemon: Daemon, log: Path,
 
 async def test_garbage_is_answered_and_forgotten(daemon: Daemon, log: Path, real_clock: None) -> None:
     async with attached(daemon) as agent:
-        for garbage in (b"GET / HTTP/1.1", b'{"jsonrpc":"2.0","id":1,"meth', b"[[[[", b"\xff\xfe", b"\0"):
+        for garbage in (
+            b"GET / HTTP/1.1",
+            b'{"jsonrpc":"2.0","id":1,"meth',
+            b"\xff\xfe",
+            b"\0",
+            b"[[[[",
+            b"{}",
+        ):
             await agent.line(garbage)
             await agent.wait_for(lambda: None in agent.answers)
-            assert agent.answers.pop(None)["error"]["code"] == -32700
+            code = agent.answers.pop(None)["error"]["code"]
+            # What begins as a batch may be refused as one before it is read to its end.
+            assert code == -32700 or (code == -32600 and garbage in (b"[[[[", b"{}"))
         deep = (
             b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001
         )

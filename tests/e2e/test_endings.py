@@ -129,7 +129,7 @@ def test_modes_do_not_depend_on_the_umask(daemon: Daemon) -> None:
 
 
 def test_ten_callers_at_once_start_one_daemon(daemon: Daemon) -> None:
-    command = [sys.executable, "-I", "-m", "mcpctl", "status", "--json"]
+    command = [sys.executable, "-I", "-m", "mcpctl", "rpc", "daemon.status"]
     callers = [
         subprocess.Popen(
             command,

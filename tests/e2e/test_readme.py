@@ -31,6 +31,8 @@ def test_daily_use(daemon: Daemon) -> None:
             assert "Traceback" not in done.stderr
             codes.append((line, done.returncode))
             said = done.stdout + done.stderr
+    # The section goes on with `mcpctl rpc` after its `mcpctl stop`.
+    daemon.ctl("stop")
     refused = [line for line, code in codes if code != 0]
     assert refused == [line for line, _ in codes if line.startswith("mcpctl call ")], codes
     assert [code for line, code in codes if line in refused] == [5], said

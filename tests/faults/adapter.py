@@ -390,14 +390,14 @@ class Adapter(BaseAdapter):  # type: ignore[misc]
         return {}
 
     async def op_plant(self, within: float, what: str, fresh: bool = False) -> dict[str, Any]:
-        self.run.mkdir(mode=0o700, exist_ok=True)
+        agents = self.run / "agents" / "default"
+        for folder in (self.run, agents.parent, agents):
+            folder.mkdir(mode=0o700, exist_ok=True)
         target = self.run / "control.sock"
         if what == "regular_file":
             target.write_text("not a socket\n")
             self.planted = (target, target.stat().st_ino)
             return {}
-        agents = self.run / "agents" / "default"
-        agents.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in (target, agents / "mcp.sock"):
             with socket.socket(socket.AF_UNIX) as stale:
                 stale.bind(str(path))

@@ -1,7 +1,8 @@
 """The official SDKs see the same through mcpd as on a direct connection: every tool, every result.
 
 Each side gets fresh data at the same path, one after the other. Left out are what eras fill differently
-(`resultType`, `ttlMs`, `cacheScope`, the server's own name in `_meta`) and the masks of `plans`.
+(`resultType`, `ttlMs`, `cacheScope`, the server's own name in `_meta`; a tool's `execution`, which is of
+2025-11-25 alone and which the TypeScript client takes out in the later era) and the masks of `plans`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CLIENTS = {
     "typescript": ("node", str(HERE / "client.mjs"), "legacy"),
     "typescript-auto": ("node", str(HERE / "client.mjs"), "auto"),
 }
-BY_ERA = ("resultType", "ttlMs", "cacheScope")
+BY_ERA = ("resultType", "ttlMs", "cacheScope", "execution")
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
