@@ -19,14 +19,13 @@ from functools import partial
 from pathlib import Path
 
 import trio
-from msgspec.structs import replace
 
 from mcpd import __version__, admin
 from mcpd.agents import serve as agents
 from mcpd.broker import Broker
 from mcpd.changes import Changes
 from mcpd.config import load
-from mcpd.config.spec import Config, Problem
+from mcpd.config.spec import Problem
 from mcpd.config.watch import Watch
 from mcpd.consent.state import StateBook
 from mcpd.control import listener
@@ -105,8 +104,7 @@ async def serve(paths: Paths, lock: Lock, instance: str, open_files: int, *, on_
         _running(broker.fleet.run),
         _running(partial(_look_after, broker, doors, watch)),
     ):
-        if broker.journal.problems:
-            broker.config = _with_problems(broker.config, broker.config.problems + broker.journal.problems)
+        _report(broker.config.problems + broker.state.problems + broker.journal.problems)
         _ready(broker, on_demand=on_demand)
         await broker.stop.wait()
         signal.alarm(STOP_LIMIT)
@@ -125,7 +123,6 @@ def _open(paths: Paths, instance: str, open_files: int) -> Broker:
     changes = Changes()
     state = StateBook(Path(paths.state_db))
     config = load.load(Path(paths.config), environ)
-    config = _with_problems(config, config.problems + state.problems)
     settings = config.settings
     cache = CatalogCache(Path(paths.cache))
     marker = f"{paths.runtime_id}.{instance}."
@@ -148,10 +145,10 @@ def _open(paths: Paths, instance: str, open_files: int) -> Broker:
     )
 
 
-def _with_problems(config: Config, problems: tuple[Problem, ...]) -> Config:
+def _report(problems: tuple[Problem, ...]) -> None:
     for problem in problems:
-        log.warning("%s: %s: %s", problem.file, problem.place or "-", problem.message)
-    return replace(config, problems=problems)
+        place = f"{problem.file}: {problem.place}" if problem.place else problem.file
+        log.warning("%s: %s", place, problem.message)
 
 
 Service = Callable[..., Awaitable[object]]

@@ -274,4 +274,10 @@ def clear_others(runtime: str, instance: str) -> tuple[list[Process], list[Proce
     Only for the holder of the folder's lock: then all the others are dead.
     """
     own = f"{runtime}.{instance}"
-    return clear(lambda: [process for process in find(runtime) if not belongs(process.marker, own)])
+    us = os.getpid()
+
+    def look() -> list[Process]:
+        # The guard carries a marker too where mcpd was started by a server of the one before it.
+        return [one for one in find(runtime) if not belongs(one.marker, own) and one.parent != us]
+
+    return clear(look)

@@ -214,3 +214,17 @@ def test_the_module_stays_light() -> None:
     code = "import sys; import mcpd.transport.sweep; print({'typing', 'msgspec', 'trio'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"
+
+
+def test_the_own_children_of_a_daemon_are_no_leftovers_of_another(children: Children) -> None:
+    """A daemon that a server of its forerunner started has handed the old marker down to its guard."""
+    program = (
+        "import os, subprocess, sys; from mcpd.transport import sweep;"
+        "child = subprocess.Popen([sys.executable, '-S', '-c', 'input()'], stdin=subprocess.PIPE);"
+        f"print(sweep.clear_others('{RUNTIME}', 'new')); child.communicate()"
+    )
+    environ = {**os.environ, "MCPD_CHILD_OF": f"{RUNTIME}.old.1"}
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "([], [])\n"
