@@ -60,7 +60,7 @@ def run(paths: Paths, lock: Lock, guard: Guard, *, on_demand: bool) -> None:
     instance = secrets.token_hex(6)
     ours = f"{paths.runtime_id}.{instance}"
     guard.watch(ours)
-    _end_leftovers(partial(sweep.clear_others, paths.runtime_id, instance))
+    _end_leftovers(partial(sweep.clear_others, paths.runtime_id, instance, guard.pid))
     try:
         trio.run(partial(serve, paths, lock, instance, open_files, on_demand=on_demand))
     except Failure:

@@ -268,16 +268,11 @@ def clear(
     return list(ended.values()), spared
 
 
-def clear_others(runtime: str, instance: str) -> tuple[list[Process], list[Process]]:
+def clear_others(runtime: str, instance: str, guard: int = 0) -> tuple[list[Process], list[Process]]:
     """`clear` for the children of every instance of a runtime folder but one.
 
-    Only for the holder of the folder's lock: then all the others are dead.
+    Only for the holder of the folder's lock: then all the others are dead. `guard` is the pid of its guard,
+    which carries an old marker where mcpd was started by a server of the one before it.
     """
     own = f"{runtime}.{instance}"
-    us = os.getpid()
-
-    def look() -> list[Process]:
-        # The guard carries a marker too where mcpd was started by a server of the one before it.
-        return [one for one in find(runtime) if not belongs(one.marker, own) and one.parent != us]
-
-    return clear(look)
+    return clear(lambda: [one for one in find(runtime) if not belongs(one.marker, own) and one.pid != guard])

@@ -216,12 +216,12 @@ def test_the_module_stays_light() -> None:
     assert run.stdout == "set()\n"
 
 
-def test_the_own_children_of_a_daemon_are_no_leftovers_of_another(children: Children) -> None:
+def test_the_guard_of_a_daemon_is_no_leftover_of_another() -> None:
     """A daemon that a server of its forerunner started has handed the old marker down to its guard."""
     program = (
         "import os, subprocess, sys; from mcpd.transport import sweep;"
         "child = subprocess.Popen([sys.executable, '-S', '-c', 'input()'], stdin=subprocess.PIPE);"
-        f"print(sweep.clear_others('{RUNTIME}', 'new')); child.communicate()"
+        f"print(sweep.clear_others('{RUNTIME}', 'new', child.pid)); child.communicate()"
     )
     environ = {**os.environ, "MCPD_CHILD_OF": f"{RUNTIME}.old.1"}
     run = subprocess.run(
