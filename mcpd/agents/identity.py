@@ -50,11 +50,13 @@ def check_root(root: str, peer: Peer) -> str:
     It must be a folder of the user's that contains the working folder of the peer or of its parent
     (the bridge's parent is the host).
     """
-    real = os.path.realpath(root)
     try:
+        real = os.path.realpath(root)
         facts = os.stat(real)
     except OSError as e:
         raise Failure("invalid_params", f'cannot use root "{root}": {e.strerror}') from None
+    except ValueError:
+        raise Failure("invalid_params", f"cannot use root {root!r}: no name of a folder") from None
     if not os.path.isdir(real) or facts.st_uid != os.getuid():
         raise Failure("invalid_params", f'cannot use root "{root}": not a folder of this user')
     folders = (peer.cwd, _link(_parent(peer.pid), "cwd"))
