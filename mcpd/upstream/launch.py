@@ -35,9 +35,9 @@ def environment(server: Server, environ: Mapping[str, str], marker: str) -> dict
     env.update((name, value) for name, value in environ.items() if name.startswith("LC_"))
     env = {name: value for name, value in env.items() if not value.startswith("()")}
     env.setdefault("PATH", DEFAULT_PATH)
+    env.update((name, value) for name, value in server.env.items() if not name.startswith("MCPD_"))
     if server.path:
         env["PATH"] = f"{server.path}:{env['PATH']}"
-    env.update((name, value) for name, value in server.env.items() if not name.startswith("MCPD_"))
     env[MARKER] = marker
     return env
 
