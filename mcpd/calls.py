@@ -13,18 +13,13 @@ import msgspec
 
 from mcpd.broker import Broker
 from mcpd.catalog import content
-from mcpd.config.spec import Server
 from mcpd.errors import Failure
 from mcpd.journal import Entry
 from mcpd.policy.decide import Deny
-from mcpd.policy.rules import may_replay
 from mcpd.protocol import dialect, jsonrpc
-from mcpd.upstream.request import Limits, request
+from mcpd.upstream.request import request
 from mcpd.upstream.ticket import Ticket
 from mcpd.views import Row
-
-#: Seconds that a call waits for its server to come up: a launcher's first start and a bit (c12).
-REACH = 125.0
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -36,12 +31,6 @@ class Caller(msgspec.Struct, frozen=True):
     exe: str
 
 
-class CallResult(msgspec.Struct, frozen=True):
-    text: bytes
-    """The CallToolResult as one line of JSON text."""
-    is_error: bool
-
-
 async def call_tool(
     broker: Broker,
     caller: Caller,
@@ -50,7 +39,7 @@ async def call_tool(
     meta: bytes,
     ticket: Ticket,
     on_progress: Callable[[bytes], None] | None,
-) -> CallResult:
+) -> content.Bounded:
     """Call one tool of one server for one caller.
 
     `arguments` and `meta` are the caller's JSON text, empty when absent. Raises ServerError for the
@@ -74,14 +63,15 @@ async def call_tool(
             "tools/call",
             row.head + arguments,
             dialect.forwarded_meta(meta),
-            _limits(broker, row),
+            row.ruling.timeout,
+            broker.config.settings.timeout_max,
             on_progress,
-            lambda reached: _may_replay(row, reached),
+            row.may_replay,
         )
         bounded = content.bound(raw, broker.config.settings.max_result)
         size = len(bounded.text)
         outcome = "tool_error" if bounded.is_error else "ok"
-        return CallResult(bounded.text, bounded.is_error)
+        return bounded
     except Failure as e:
         outcome = e.kind
         raise
@@ -106,16 +96,3 @@ async def call_tool(
                 result_bytes=size,
             )
         )
-
-
-def _limits(broker: Broker, row: Row) -> Limits:
-    settings = broker.config.settings
-    idle = row.ruling.timeout
-    # Waiting for the connection does not count towards the call (D9).
-    return Limits(idle, settings.timeout_max, REACH)
-
-
-def _may_replay(row: Row, reached: bool) -> bool:
-    server = row.upstream.definition
-    replay = server.replay if isinstance(server, Server) else "never"
-    return may_replay(replay, reached, row.tool.annotations, trusted=False)

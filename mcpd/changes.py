@@ -6,7 +6,7 @@ that falls behind loses its oldest changes and finds `lagged` set, nobody else n
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from types import TracebackType
 from typing import NamedTuple
 
@@ -72,20 +72,17 @@ class Changes:
         """The number given last; 0 before the first change."""
         self._recent: deque[Change] = deque(maxlen=RECENT)
         self.readers: set[Subscription] = set()
-        self._last: dict[str, int] = {}
+        self.last: defaultdict[str, int] = defaultdict(int)
+        """The number of each topic's last change, 0 before the first: a stamp for what is made of it."""
 
     def publish(self, topic: str, data: object = None) -> None:
         """Number a change and hand it to every reader. Never blocks; to be called in the trio thread."""
         self.seq += 1
-        self._last[topic] = self.seq
+        self.last[topic] = self.seq
         change = Change(self.seq, topic, data)
         self._recent.append(change)
         for reader in self.readers:
             reader._put(change)
-
-    def last(self, topic: str) -> int:
-        """The number of the topic's last change, 0 before the first: a cheap stamp for what is made of it."""
-        return self._last.get(topic, 0)
 
     def subscribe(self, limit: int = 128) -> Subscription:
         """A queue of at most `limit` changes, filled from now on; to be entered as a context at once."""

@@ -53,6 +53,12 @@ class Row:
         self._ruling: Ruling | None = None
         self._decision: Decision | None = None
 
+    def may_replay(self, reached: bool) -> bool:
+        """Whether a call that met the end of its connection is sent once more (D3)."""
+        server = self.upstream.definition
+        replay = server.replay if isinstance(server, Server) else "never"
+        return rules.may_replay(replay, reached, self.tool.annotations, trusted=False)
+
     @property
     def ruling(self) -> Ruling:
         if self._ruling is None:
@@ -124,23 +130,24 @@ class Views:
     """The cache of views, by what decides them. `changes` says when they are out of date."""
 
     def __init__(self, changes: Changes) -> None:
-        self._changes = changes
-        self._stamp = (-1, -1)
+        self._last = changes.last
+        self._catalog = self._servers = -1
         self._views: dict[ViewKey, View] = {}
         self._before: dict[ViewKey, View] = {}
         self._numbers = itertools.count(1)
 
     def current(self, key: ViewKey) -> View | None:
         """The view, if nothing has changed since it was built."""
-        if (self._changes.last("catalog"), self._changes.last("servers")) != self._stamp:
+        last = self._last
+        if last["catalog"] != self._catalog or last["servers"] != self._servers:
             return None
         return self._views.get(key)
 
     def get(self, config: Config, upstreams: Iterable[Upstream], agent: Agent, key: ViewKey) -> View:
         """The view that is true now. `key` must belong to `agent`."""
-        stamp = (self._changes.last("catalog"), self._changes.last("servers"))
-        if stamp != self._stamp:
-            self._stamp = stamp
+        last = self._last
+        if last["catalog"] != self._catalog or last["servers"] != self._servers:
+            self._catalog, self._servers = last["catalog"], last["servers"]
             self._before = {**self._before, **self._views} if self._views else self._before
             self._views = {}
         view = self._views.get(key)

@@ -96,7 +96,7 @@ def test_changes_that_are_gone_or_never_were_are_a_gap() -> None:
 
 def test_the_last_change_of_a_topic_is_known() -> None:
     changes = Changes()
-    assert changes.last("catalog") == 0
+    assert changes.last["catalog"] == 0
     changes.publish("catalog", "a")
     changes.publish("status", "a")
-    assert (changes.last("catalog"), changes.last("status")) == (1, 2)
+    assert (changes.last["catalog"], changes.last["status"]) == (1, 2)

@@ -23,11 +23,11 @@ from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import REVISIONS, STATELESS
 from mcpd.protocol.shapes import (
     LIST_CACHING,
-    CallParams,
     Carrier,
     InitializeParams,
     ListenParams,
     ListParams,
+    read_call,
     read_params,
 )
 from mcpd.upstream.ticket import Ticket, Withdrawn
@@ -46,6 +46,8 @@ class Request(msgspec.Struct, frozen=True):
     """One request of one session, its era settled."""
 
     message: Message
+    key: bytes
+    """Its id's JSON text."""
     ticket: Ticket
     stateless: bool
 
@@ -69,23 +71,24 @@ class Method(msgspec.Struct, frozen=True):
     """Served before any handshake (4.1)."""
 
 
-async def serve(session: Session, message: Message, ticket: Ticket) -> bytes | None:
+async def serve(session: Session, message: Message, key: bytes, ticket: Ticket) -> bytes | None:
     """The answer to one request as a line; None when the caller no longer wants one.
 
     The first firewall: no failure of a request ends the session.
     """
-    stateless = session.revision is None
     try:
-        return jsonrpc.result_line(message.key, await _handle(session, message, ticket))
+        row, stateless = _row(session, message)
+        result = await row.handler(session, Request(message, key, ticket, stateless))
+        return jsonrpc.result_line(key, result)
     except Withdrawn:
         return None
     except ServerError as e:
-        return jsonrpc.error_line(message.key, e.raw)
+        return jsonrpc.error_line(key, e.raw)
     except Failure as e:
-        return refused(message, e, stateless)
+        return refused(message, e, session.revision is None)
     except Exception:
         log.exception("request %s of session %s failed", message.method[:60], session.id)
-        return refused(message, Failure("internal", "internal error of mcpd"), stateless)
+        return refused(message, Failure("internal", "internal error of mcpd"), session.revision is None)
 
 
 def refused(message: Message, failure: Failure, stateless: bool) -> bytes:
@@ -98,20 +101,21 @@ def refused(message: Message, failure: Failure, stateless: bool) -> bytes:
     return jsonrpc.error_line(message.key, jsonrpc.error_text(code, failure.message, data))
 
 
-async def _handle(session: Session, message: Message, ticket: Ticket) -> bytes:
+def _row(session: Session, message: Message) -> tuple[Method, bool]:
+    """The method's row and whether the request is stateless. Raises Failure for what is not served."""
     if session.refusal is not None:
         raise session.refusal
     row = METHODS.get(message.method)
     if session.revision is not None:
         if row is None or not row.handshake:
             raise _unknown(message)
-        return await row.handler(session, Request(message, ticket, False))
+        return row, False
     if row is not None and row.unopened:
-        return await row.handler(session, Request(message, ticket, False))
+        return row, False
     _check_meta(message)
     if row is None or not row.stateless:
         raise _unknown(message)
-    return await row.handler(session, Request(message, ticket, True))
+    return row, True
 
 
 def _unknown(message: Message) -> Failure:
@@ -176,7 +180,7 @@ async def _list_tools(session: Session, request: Request) -> bytes:
 
 
 async def _call_tool(session: Session, request: Request) -> bytes:
-    params = read_params(request.params, CallParams)
+    params = read_call(request.params)
     row = listing.known_tool(session.broker, session.key, params.name)
     if row is None:
         row = await _find_tool(session, request, params.name)
@@ -217,7 +221,7 @@ def _forward_progress(session: Session, meta: bytes) -> Callable[[bytes], None] 
 async def _listen(session: Session, request: Request) -> bytes:
     """Stays open until the agent cancels it; mcpd's end gives the graceful result (5.14)."""
     wanted = read_params(request.params, ListenParams).notifications.tools_list_changed
-    key = request.message.key
+    key = request.key
     session.notice("notifications/subscriptions/acknowledged", dialect.acknowledged(key, wanted))
     if session.listed is None:
         session.listed = current_view(session)

@@ -22,16 +22,15 @@ async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str
             return
         fd = stream.socket.fileno()
         async with trio.open_nursery() as nursery:
-            session = Session(broker, methods, peer, agent, LineWriter(fd, nursery), nursery)
+            session = Session(broker, methods, peer, agent, LineWriter(fd, nursery), nursery, fd)
             broker.sessions[session.id] = session
             broker.changes.publish("sessions", session.id)
             try:
-                await session.read(fd)
+                await session.work()
             finally:
                 del broker.sessions[session.id]
                 broker.changes.publish("sessions", session.id)
                 session.writer.close()
-            nursery.cancel_scope.cancel()
 
 
 async def announce(broker: Broker) -> None:

@@ -1,13 +1,16 @@
 """One attached agent process: its lines in, its answers out.
 
-The session owns the socket, the requests that run and those that wait for a place. What a request
-means is `serve`'s business. The end of the session cancels everything it had under way.
+The session owns the requests that run and those that wait for a place. What a request means is the
+method table's business. The end of the session cancels everything it had under way.
+
+Its tasks are all alike (`work`): one reads, and before it serves what it has read another one takes
+the reading over. That saves a task for each request (measured: 15 % of a small call).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import trio
 
@@ -27,25 +30,42 @@ from mcpd.views import View, ViewKey
 
 ATTACH = "notifications/dev.mcpd/attach"
 
+LISTEN = "subscriptions/listen"
+
+#: Open subscriptions of one session.
+STREAMS = 16
+
+#: Characters of a request's id.
+LONGEST_ID = 300
+
 #: Requests that wait for one of the session's places; more are refused as busy.
 WAITING = 256
 
 #: A reader that lets this many bytes of answers lie gets no further requests read (backpressure)...
 QUEUE_HIGH = 4 * 1024 * 1024
-#: ...and no notifications: those it loses, and lists anew when it reads again.
+#: ...and gets no notifications: progress is lost, a changed list is told later.
 NOTICE_HIGH = 256 * 1024
 
 
 class Face(Protocol):
     """What requests mean: the method table, as the session needs it."""
 
-    async def serve(self, session: Session, message: Message, ticket: Ticket) -> bytes | None:
+    async def serve(self, session: Session, message: Message, key: bytes, ticket: Ticket) -> bytes | None:
         """The answer's line; None when the caller no longer wants one."""
         ...
 
     def refused(self, message: Message, failure: Failure, stateless: bool) -> bytes:
         """The line by which the agent learns of a failure."""
         ...
+
+
+class Waiting(NamedTuple):
+    """A request that waits for one of the session's places."""
+
+    message: Message
+    key: bytes
+    ticket: Ticket
+    batch: Batch | None
 
 
 class Session:
@@ -59,6 +79,7 @@ class Session:
         agent: str,
         writer: LineWriter,
         nursery: trio.Nursery,
+        fd: int,
     ) -> None:
         self.broker = broker
         self.id = f"s{next(broker.session_numbers)}"
@@ -79,42 +100,101 @@ class Session:
         self.writer = writer
         self._face = face
         self._nursery = nursery
+        self._fd = fd
+        self._buffer = LineBuffer()
+        self._dropped = 0
         self._first = True
         self._running: dict[bytes, Ticket] = {}
-        self._waiting: deque[tuple[Message, Ticket]] = deque()
+        """Every request without an answer, by its id's JSON text."""
+        self._waiting: deque[Waiting] = deque()
         self._places = broker.config.settings.max_in_flight_session or WAITING
-        self._idle = trio.Event()
+        self._serving = 0
+        self._reading = False
+        self._ended = False
+        """The peer has finished writing."""
+        self._resting: list[trio.lowlevel.Task] = []
+        self._telling = False
 
-    # --------------------------------------------------------------- reading
+    # ----------------------------------------------------------------- tasks
 
-    async def read(self, fd: int) -> None:
-        """Until the stream ends and what was asked is answered, or the peer is gone."""
-        buffer = LineBuffer()
-        dropped = 0
-        while chunk := await read_chunk(fd):
-            for line in buffer.feed(chunk):
-                self.receive(line)
-                if self.writer.queued > QUEUE_HIGH:
-                    await self.writer.drained()
-            if buffer.dropped != dropped:
-                dropped = buffer.dropped
-                self._answer_failure(b"null", Failure("invalid_request", "a message is at most 16 MiB long"))
+    async def work(self) -> None:
+        """One of the session's tasks: serve what waits, else read if nobody does, else rest.
+
+        Never returns; the session ends by the cancellation of its nursery.
+        """
+        while True:
+            if self._waiting and self._serving < self._places:
+                waiting = self._waiting.popleft()
+                self._serving += 1
+                self._hand_over()
+                try:
+                    await self._serve(waiting)
+                finally:
+                    self._serving -= 1
+            elif not self._reading and not self._ended:
+                self._reading = True
+                try:
+                    await self._read()
+                finally:
+                    self._reading = False
+            else:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        task = trio.lowlevel.current_task()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._resting.remove(task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self._resting.append(task)
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def _hand_over(self) -> None:
+        """Another task reads, or serves what waits, from here on."""
+        if self._reading and not (self._waiting and self._serving < self._places):
+            return
+        if self._resting:
+            trio.lowlevel.reschedule(self._resting.pop())
+        else:
+            self._nursery.start_soon(self.work)
+
+    async def _read(self) -> None:
+        chunk = await read_chunk(self._fd)
+        if not chunk:
+            await self._end()
+        for line in self._buffer.feed(chunk):
+            self.receive(line)
+            if self.writer.queued > QUEUE_HIGH:
+                await self.writer.drained()
+        if self._buffer.dropped != self._dropped:
+            self._dropped = self._buffer.dropped
+            self._answer_failure(b"null", Failure("invalid_request", "a message is at most 16 MiB long"))
+
+    async def _end(self) -> None:
+        """The peer is gone, or has only finished writing (`printf ... | mcpctl bridge`)."""
+        self._ended = True
         if self._running:
-            # It has only finished writing, like `printf ... | mcpctl bridge`: its answers are still wanted.
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._finish, nursery.cancel_scope)
-                await hung_up(fd)
-                nursery.cancel_scope.cancel()
+            await hung_up(self._fd)
+        self._nursery.cancel_scope.cancel()
+        await trio.lowlevel.checkpoint()
 
-    async def _finish(self, scope: trio.CancelScope) -> None:
-        while self._running:
-            self._idle = trio.Event()
-            await self._idle.wait()
-        await self.writer.drained()
-        scope.cancel()
+    async def _serve(self, waiting: Waiting) -> None:
+        message, key, ticket, batch = waiting
+        answer = await self._face.serve(self, message, key, ticket)
+        del self._running[key]
+        if batch is not None:
+            batch.put(key, answer)
+        elif answer is not None:
+            self.writer.write(answer)
+        if self._ended and not self._running:
+            await self.writer.drained()
+            self._nursery.cancel_scope.cancel()
+
+    # --------------------------------------------------------------- messages
 
     def receive(self, line: bytes) -> None:
-        """Take one line. Everything that waits goes into a task; nothing here does."""
+        """Take one line. Requests are left to the tasks; nothing here waits."""
         if line[:1] == b"[" and self.revision is not None and self.revision.batches:
             self._receive_batch(line)
             return
@@ -138,26 +218,26 @@ class Session:
             else:
                 self._notified(message)
             return
-        if key[:1] not in b'"-0123456789' or key in self._running or len(key) > 300:
+        if key[:1] not in b'"-0123456789' or key in self._running or len(key) > LONGEST_ID:
             self._answer_failure(
                 b"null",
                 Failure("invalid_request", "an id is a string or an integer, not used by an open request"),
             )
             return
-        ticket = Ticket()
-        self._running[key] = ticket
+        stream = message.method == LISTEN
+        if len(self._waiting) >= WAITING or (stream and len(self.listens) >= STREAMS):
+            busy = Failure("busy", "too many requests of this session wait", hint="try again later")
+            self.writer.write(self._face.refused(message, busy, self.revision is None))
+            return
+        ticket = self._running[key] = Ticket()
+        waiting = Waiting(message, key, ticket, batch)
         if batch is not None:
             batch.open(key)
-        if len(self._running) - len(self._waiting) <= self._places:
-            self._nursery.start_soon(self._serve, message, ticket, batch, name="request")
-        elif len(self._waiting) < WAITING:
-            self._waiting.append((message, ticket))
+        if stream:
+            # It stays open, so it takes no place.
+            self._nursery.start_soon(self._serve, waiting)
         else:
-            self._finished(key)
-            busy = Failure(
-                "busy", f"more than {WAITING} requests of this session wait", hint="try again later"
-            )
-            self._answer(key, self._face.refused(message, busy, self.revision is None), batch)
+            self._waiting.append(waiting)
 
     def _receive_batch(self, line: bytes) -> None:
         """An array of messages is answered by an array (JSON-RPC 2.0, section 6)."""
@@ -174,37 +254,9 @@ class Session:
             self._take(message, batch)
         batch.close()
 
-    # --------------------------------------------------------------- serving
-
-    async def _serve(self, message: Message, ticket: Ticket, batch: Batch | None) -> None:
-        """One place of the session: serve this request, then those that wait."""
-        while True:
-            key = message.key
-            answer = await self._face.serve(self, message, ticket)
-            self._finished(key)
-            if answer is not None:
-                self._answer(key, answer, batch)
-            elif batch is not None:
-                batch.put(key, b"")
-            if not self._waiting or len(self._running) - len(self._waiting) >= self._places:
-                return
-            message, ticket = self._waiting.popleft()
-            batch = None
-
-    def _answer(self, key: bytes, line: bytes, batch: Batch | None) -> None:
-        if batch is None:
-            self.writer.write(line)
-        else:
-            batch.put(key, line)
-
     def _answer_failure(self, key: bytes, failure: Failure) -> None:
         error = jsonrpc.error_text(failure.code, failure.message, failure.details())
         self.writer.write(jsonrpc.error_line(key, error))
-
-    def _finished(self, key: bytes) -> None:
-        self._running.pop(key, None)
-        if not self._running:
-            self._idle.set()
 
     # ----------------------------------------------------------- notifications
 
@@ -226,7 +278,11 @@ class Session:
 
     def tools_changed(self) -> None:
         """The catalogue of some server changed: say so if this agent's listing did (a22, b23)."""
-        if self.listed is None or self.writer.queued >= NOTICE_HIGH:
+        if self.listed is None or self._telling:
+            return
+        if self.writer.queued >= NOTICE_HIGH:
+            self._telling = True
+            self._nursery.start_soon(self._tell_later)
             return
         try:
             now = view_now(self.broker, self.key)
@@ -241,6 +297,12 @@ class Session:
             if wanted:
                 params = dialect.params(b"", dialect.subscription_meta(key))
                 self.notice("notifications/tools/list_changed", params)
+
+    async def _tell_later(self) -> None:
+        """The agent reads slowly: it hears once, when it has caught up, that things have changed."""
+        await self.writer.drained()
+        self._telling = False
+        self.tools_changed()
 
     # ------------------------------------------------------------------ attach
 
@@ -285,7 +347,8 @@ class Batch:
     def open(self, key: bytes) -> None:
         self._open.add(key)
 
-    def put(self, key: bytes, line: bytes) -> None:
+    def put(self, key: bytes, line: bytes | None) -> None:
+        """An answer, or None for a request that gets none."""
         self._open.discard(key)
         if line:
             self._answers.append(line.rstrip(b"\n"))

@@ -53,8 +53,20 @@ def initialize_params(revision: str) -> bytes:
     return _encode({"protocolVersion": revision, "capabilities": {}, "clientInfo": IMPLEMENTATION})
 
 
-def progress_meta(token: bytes) -> bytes:
-    return b'"progressToken":' + token
+def request_line(key: bytes, method: str, members: bytes, standing: bytes, kept: bytes) -> bytes:
+    """A request to a server whose id is its progress token as well.
+
+    `members`: params without braces; `standing` and `kept`: members of `_meta`; all may be empty.
+    """
+    parts = [b'{"jsonrpc":"2.0","id":', key, b',"method":', _encode(method), b',"params":{', members]
+    parts.append(b',"_meta":{"progressToken":' if members else b'"_meta":{"progressToken":')
+    parts.append(key)
+    if standing:
+        parts += (b",", standing)
+    if kept:
+        parts += (b",", kept)
+    parts.append(b"}}}\n")
+    return b"".join(parts)
 
 
 def forwarded_meta(raw: bytes) -> bytes:

@@ -104,6 +104,17 @@ class ListenParams(msgspec.Struct, frozen=True):
     notifications: ListenFilter = ListenFilter()
 
 
+_CALL = msgspec.json.Decoder(CallParams)
+
+
+def read_call(raw: bytes) -> CallParams:
+    """`read_params` for the one shape that is read for every call."""
+    try:
+        return _CALL.decode(raw or b"{}")
+    except (msgspec.DecodeError, RecursionError) as e:
+        raise Failure("invalid_params", f"invalid params: {e}") from None
+
+
 def read_params(raw: bytes, shape: type[T]) -> T:
     """Params of an agent's request; absent ones count as empty. Raises Failure `invalid_params`."""
     try:

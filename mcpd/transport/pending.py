@@ -22,23 +22,34 @@ SWEEP = 0.1
 class Slot:
     """One request on its way: `wait` returns the result's JSON text or raises its failure."""
 
-    __slots__ = ("_outcome", "_task", "ceiling", "expires", "idle", "on_progress", "stream", "written")
+    __slots__ = (
+        "_ceiling",
+        "_outcome",
+        "_task",
+        "expires",
+        "idle",
+        "on_progress",
+        "stream",
+        "total",
+        "written",
+    )
 
     def __init__(
         self,
         idle: float,
-        ceiling: float,
+        total: float,
         on_progress: Callable[[bytes], None] | None = None,
         *,
         stream: bool = False,
     ) -> None:
-        """`idle`: seconds allowed since the start or the last progress; `ceiling`: the absolute time
-        (trio clock) at which the request ends whatever comes; 0 switches either off (D9)."""
+        """`idle`: seconds allowed since the start or the last progress; `total`: seconds in all,
+        whatever comes; 0 switches either off (D9)."""
         self._task: trio.lowlevel.Task | None = None
         self._outcome: Outcome | None = None
         self.idle = idle
-        self.ceiling = ceiling
+        self.total = total
         self.expires = 0.0
+        self._ceiling = 0.0
         self.on_progress = on_progress
         self.stream = stream
         """The request stands for a stream of notices, which the server may end (5.14)."""
@@ -46,10 +57,16 @@ class Slot:
         """The request's bytes have left mcpd, so the server may have acted on it (D3)."""
 
     def start(self, now: float) -> None:
-        """Begin, or after progress begin again, the idle time."""
+        """The request was sent: its time begins (trio clock)."""
+        if self.total:
+            self._ceiling = now + self.total
+        self.progressed(now)
+
+    def progressed(self, now: float) -> None:
+        """The idle time begins again."""
         expires = now + self.idle if self.idle else 0.0
-        if self.ceiling and (not expires or self.ceiling < expires):
-            expires = self.ceiling
+        if self._ceiling and (not expires or self._ceiling < expires):
+            expires = self._ceiling
         self.expires = expires
 
     @property

@@ -56,8 +56,8 @@ class Connection:
         """
         key = b"%d" % self._next
         self._next += 1
-        params = dialect.params(members, self._standing, dialect.progress_meta(key), kept_meta)
-        if self._lost or not self._sender.write(jsonrpc.request_line(key, method, params)):
+        line = dialect.request_line(key, method, members, self._standing, kept_meta)
+        if self._lost or not self._sender.write(line):
             raise ConnectionLost
         slot.written = True
         slot.start(trio.current_time())
@@ -167,7 +167,7 @@ class Connection:
         token = bytes(params.progress_token)
         slot = self._pending.get(token) or self._pending.get(_integer(token))
         if slot is not None:
-            slot.start(trio.current_time())
+            slot.progressed(trio.current_time())
             if slot.on_progress is not None:
                 slot.on_progress(raw)
 

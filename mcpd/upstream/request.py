@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-import trio
-
 from mcpd.errors import Failure
 from mcpd.transport.base import ConnectionLost
 from mcpd.transport.pending import Slot
 from mcpd.upstream.connection import Connection
-from mcpd.upstream.ticket import Ticket
+from mcpd.upstream.ticket import Ticket, Withdrawn
 from mcpd.upstream.upstream import Upstream
 
-
-class Limits(msgspec.Struct, frozen=True):
-    """Seconds; 0 switches a limit off (D9)."""
-
-    idle: float
-    """Since the request was sent or since its own last progress."""
-    total: float
-    """In all, from the sending on."""
-    reach: float
-    """For the connection to come up."""
+#: Seconds that a call waits for its server to come up: a launcher's first start and a bit (c12).
+REACH = 125.0
 
 
 async def request(
@@ -32,24 +21,25 @@ async def request(
     method: str,
     members: bytes,
     kept_meta: bytes,
-    limits: Limits,
+    idle: float,
+    total: float,
     on_progress: Callable[[bytes], None] | None,
     may_replay: Callable[[bool], bool],
 ) -> bytes:
     """The result's JSON text.
 
-    `members`: params without braces. `may_replay(reached)` decides, when the connection is lost under
-    the request, whether it is sent once more after the restart (D3). Raises ServerError for the
-    server's own error, Failure `unavailable`, `disabled`, `timed_out`, `outcome_unknown`,
-    `bad_answer`; Withdrawn when the ticket is taken back.
+    `members`: params without braces. `idle`: seconds since the sending or its own last progress,
+    `total`: seconds in all; 0 switches either off (D9). `may_replay(reached)` decides, when the
+    connection is lost under the request, whether it is sent once more after the restart (D3).
+    Raises ServerError for the server's own error, Failure `unavailable`, `disabled`, `timed_out`,
+    `outcome_unknown`, `bad_answer`; Withdrawn when the ticket is taken back.
     """
     replayed = False
     while True:
         connection = upstream.connection
-        if connection is None or upstream.stale:
-            connection = await _reach(upstream, ticket, limits.reach)
-        ceiling = trio.current_time() + limits.total if limits.total else 0.0
-        slot = Slot(limits.idle, ceiling, on_progress)
+        if connection is None:
+            connection = await _reach(upstream, ticket)
+        slot = Slot(idle, total, on_progress)
         ticket.waits_in(slot)
         try:
             result = await connection.exchange(method, members, kept_meta, slot)
@@ -60,7 +50,7 @@ async def request(
             raise _unknown(upstream, slot.written) from None
         except Failure as e:
             if e.kind == "timed_out":
-                raise _late(upstream, limits) from None
+                raise _late(upstream, idle, total) from None
             raise
         finally:
             ticket.waits_in(None)
@@ -68,11 +58,11 @@ async def request(
         return result
 
 
-async def _reach(upstream: Upstream, ticket: Ticket, within: float) -> Connection:
+async def _reach(upstream: Upstream, ticket: Ticket) -> Connection:
+    # Waiting for the server does not count towards the call (D9).
     with ticket.stoppable():
-        connection = await upstream.reach(within)
-        await upstream.fresh()
-    return connection
+        return await upstream.reach(REACH)
+    raise Withdrawn
 
 
 def _unknown(upstream: Upstream, reached: bool) -> Failure:
@@ -93,11 +83,11 @@ def _unknown(upstream: Upstream, reached: bool) -> Failure:
     )
 
 
-def _late(upstream: Upstream, limits: Limits) -> Failure:
+def _late(upstream: Upstream, idle: float, total: float) -> Failure:
     return Failure(
         "timed_out",
-        f'server "{upstream.name}" gave no answer and no progress for {limits.idle:g} s'
-        f" (at most {limits.total:g} s in all); the request was cancelled",
+        f'server "{upstream.name}" gave no answer and no progress for {idle:g} s'
+        f" (at most {total:g} s in all); the request was cancelled",
         hint="a longer `timeout` can be set in the server's default_policy",
         server=upstream.name,
     )

@@ -13,23 +13,20 @@ MODERN = REVISIONS["2026-07-28"]
 
 
 def test_a_stateless_request_carries_revision_and_capabilities() -> None:
-    params = json.loads(
-        dialect.params(b'"name":"x"', dialect.standing_meta(MODERN), dialect.progress_meta(b"5"))
-    )
-    meta = params["_meta"]
-    assert params["name"] == "x"
+    line = dialect.request_line(b"5", "tools/call", b'"name":"x"', dialect.standing_meta(MODERN), b'"own":1')
+    request = json.loads(line)
+    meta = request["params"]["_meta"]
+    assert (request["id"], request["method"], request["params"]["name"]) == (5, "tools/call", "x")
     assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
     assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
     assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcpd"
-    assert meta["progressToken"] == 5
+    assert (meta["progressToken"], meta["own"]) == (5, 1)
 
 
 @pytest.mark.parametrize("name", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_a_request_after_a_handshake_carries_only_its_token(name: str) -> None:
-    params = json.loads(
-        dialect.params(b"", dialect.standing_meta(REVISIONS[name]), dialect.progress_meta(b"5"))
-    )
-    assert params == {"_meta": {"progressToken": 5}}
+    line = dialect.request_line(b"5", "ping", b"", dialect.standing_meta(REVISIONS[name]), b"")
+    assert json.loads(line)["params"] == {"_meta": {"progressToken": 5}}
 
 
 def test_nothing_to_say_is_an_empty_object() -> None:

@@ -38,7 +38,7 @@ async def test_a_cancelled_waiter_may_be_settled_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("idle", "ceiling", "progress_at", "expected"),
+    ("idle", "total", "progress_at", "expected"),
     [
         (2, 0, [], 2),
         (2, 0, [1.5, 3.0, 4.5], 6.5),
@@ -47,19 +47,19 @@ async def test_a_cancelled_waiter_may_be_settled_later() -> None:
     ],
 )
 async def test_when_a_request_times_out(
-    idle: float, ceiling: float, progress_at: list[float], expected: float
+    idle: float, total: float, progress_at: list[float], expected: float
 ) -> None:
     """D9: the idle time begins anew with each progress, the total never does."""
     began = trio.current_time()
     deadlines = Deadlines()
-    slot = Slot(idle, began + ceiling if ceiling else 0)
+    slot = Slot(idle, total)
     slot.start(began)
     deadlines.add(slot)
 
     async def progress() -> None:
         for at in progress_at:
             await trio.sleep_until(began + at)
-            slot.start(trio.current_time())
+            slot.progressed(trio.current_time())
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(deadlines.run)
