@@ -20,7 +20,7 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
     pkg-config --exists libsystemd 2>/dev/null || printf '%s\n' libsystemd-dev
 }
 
-install_packages() { # 2 when packages are missing and cannot be installed; says the line to run
+install_packages() { # fails when packages are missing and cannot be installed; says the line to run
     local missing as_root=()
     mapfile -t missing < <(missing_packages)
     [ ${#missing[@]} -gt 0 ] || return 0
@@ -50,7 +50,32 @@ make_venv() { # in .venv; an older one is kept
     fi
 }
 
-pip_install() { .venv/bin/python -m pip install -qq "$@" >&2; }
+pip_install() { .venv/bin/python -m pip install -qq "$@" </dev/null >&2; }
+
+# Puts mcpd and mcpctl into .venv, with an extra ('' for none) and what else pip is told, unless that is done
+# already. systemd-python comes along where it can be built.
+install_project() { # EXTRA [arguments of pip]
+    local extra=$1 systemd=systemd stamp wanted
+    shift
+    if ! install_packages; then
+        systemd=''
+        say "going on without systemd-python: mcpd then speaks to systemd by itself, without structured journal fields"
+    fi
+    make_venv
+    stamp=.venv/.installed${extra:+-$extra}
+    wanted=$({ cat pyproject.toml tests/servers/requirements.txt; printf '%s' "$systemd"; } | sha256sum)
+    if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && .venv/bin/python -I -c 'import mcpd, mcpctl' 2>/dev/null; then
+        return
+    fi
+    say "installing mcpd and mcpctl into .venv${extra:+, with what its $extra extra names}"
+    if [ -z "$systemd" ]; then
+        pip_install -e ".${extra:+[$extra]}" "$@"
+    elif ! pip_install -e ".[systemd${extra:+,$extra}]" "$@"; then
+        say "trying once more without systemd-python, which may not build here (above)"
+        pip_install -e ".${extra:+[$extra]}" "$@"
+    fi
+    printf '%s\n' "$wanted" >"$stamp"
+}
 
 node_at_least() { # MAJOR
     local version

@@ -85,6 +85,18 @@ def test_units_are_accepted_by_systemd(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_readme_puts_units_with_the_python_of_this_folder_in_place(tmp_path: Path) -> None:
+    (block,) = re.findall(r"^```sh\n([^`]*systemctl --user enable[^`]*)^```$", readme(), re.MULTILINE)
+    script = f"set -e\nsystemctl() {{ :; }}\n{block}"
+    subprocess.run(["sh", "-c", script], cwd=ROOT, env=os.environ | {"HOME": str(tmp_path)}, check=True)
+    installed = tmp_path / ".config/systemd/user"
+    assert sorted(unit.name for unit in installed.iterdir()) == sorted(UNITS)
+    service = (installed / "mcpd.service").read_text(encoding="utf-8")
+    commands = re.findall(r"^Exec\w+=(\S+) (.*)$", service, re.MULTILINE)
+    python = f"{ROOT}/.venv/bin/python"
+    assert commands == [(python, "-I -m mcpd run"), (python, "-I -m mcpctl reload")]
+
+
 def test_mcpctl_loads_nothing_heavy() -> None:
     """Start-up time: trio alone costs more than all of mcpctl."""
     program = "import sys, mcpctl.__main__; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
@@ -99,10 +111,26 @@ def test_console_scripts_lead_to_the_modules_of_the_same_name() -> None:
 
 
 def test_readme_names_files_that_exist() -> None:
-    named = re.findall(r"`((?:\./)?(?:packaging|systemd|tests|mcpd|mcpctl)/[\w./-]+)`", readme())
+    named = re.findall(
+        r"(?:`|^ {4})((?:packaging|systemd|tests|mcpd|mcpctl)/[\w./-]*)", readme(), re.MULTILINE
+    )
     assert "packaging/try.sh" in named
     assert "packaging/test.sh" in named
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_readme_has_the_layers_that_are_checked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contract = project["tool"]["importlinter"]["contracts"][0]
+    layers = [set(re.findall(r"\w+", layer)) for layer in contract["layers"]]
+    there = {
+        path.stem
+        for path in (ROOT / "mcpd").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    checked = [found for layer in layers if (found := layer & (there - {"__main__"}))]
+    (shown,) = re.findall(r"^ {4}daemon > .*\n(?: {4}> .*\n)*", readme(), re.MULTILINE)
+    assert [set(re.findall(r"\w+", layer)) for layer in shown.split(">")] == checked
 
 
 def test_readme_shows_verbs_that_mcpctl_has() -> None:
