@@ -69,7 +69,8 @@ def heard(log: Path, event: str = "", **where: Any) -> list[dict[str, Any]]:
     """What a server wrote into its log, filtered."""
     if not log.exists():
         return []
-    rows = [json.loads(row) for row in log.read_text().splitlines()]
+    # What follows the last line end is still being written.
+    rows = [json.loads(row) for row in log.read_text().split("\n")[:-1]]
     rows = [row for row in rows if not event or row["event"] == event]
     return [row for row in rows if all(row.get(key) == value for key, value in where.items())]
 

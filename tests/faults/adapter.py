@@ -460,7 +460,8 @@ class Adapter(BaseAdapter):  # type: ignore[misc]
 
     def calls_seen(self, tool: str) -> int:
         journal = self.tmp / "s.journal"
-        rows = [json.loads(row) for row in journal.read_text().splitlines()] if journal.exists() else []
+        # What follows the last line end is still being written.
+        rows = [json.loads(row) for row in journal.read_text().split("\n")[:-1]] if journal.exists() else []
         return sum(1 for row in rows if row.get("method") == "tools/call" and row.get("name") == tool)
 
     async def op_servers(self, within: float) -> dict[str, Any]:
