@@ -16,7 +16,6 @@ class Peer(msgspec.Struct, frozen=True):
     """The process that opened the connection, as the kernel saw it then."""
 
     pid: int
-    uid: int
     exe: str
     cwd: str
 
@@ -33,15 +32,13 @@ class Attach(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def peer_of(sock: trio.socket.SocketType) -> Peer:
-    """Facts from SO_PEERCRED and /proc; what cannot be read is empty."""
+    """Facts from SO_PEERCRED and /proc; what cannot be read is empty.
+
+    Whose process it is was checked when the connection was let in.
+    """
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, uid, _ = struct.unpack("3i", raw)
-    return Peer(pid, uid, _link(pid, "exe"), _link(pid, "cwd"))
-
-
-def is_own(peer: Peer) -> bool:
-    """Another user has no business here, whatever the file modes say; root may."""
-    return peer.uid in (os.getuid(), 0)
+    pid, _, _ = struct.unpack("3i", raw)
+    return Peer(pid, _link(pid, "exe"), _link(pid, "cwd"))
 
 
 def check_root(root: str, peer: Peer) -> str:

@@ -184,6 +184,7 @@ async def _call_tool(session: Session, request: Request) -> bytes:
     row = listing.known_tool(session.broker, session.key, params.name)
     if row is None:
         row = await _find_tool(session, request, params.name)
+    row.upstream.users.add(session.id)
     result = await call_tool(
         session.broker,
         session.caller,

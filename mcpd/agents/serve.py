@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from mcpd.agents import methods
-from mcpd.agents.identity import is_own, peer_of
+from mcpd.agents.identity import peer_of
 from mcpd.agents.session import Session
 from mcpd.broker import Broker
 from mcpd.transport.lines import LineWriter
@@ -18,8 +18,6 @@ async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str
     """
     async with stream:
         peer = peer_of(stream.socket)
-        if not is_own(peer):
-            return
         fd = stream.socket.fileno()
         async with trio.open_nursery() as nursery:
             session = Session(broker, methods, peer, agent, LineWriter(fd, nursery), nursery, fd)
@@ -29,6 +27,7 @@ async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str
                 await session.work()
             finally:
                 del broker.sessions[session.id]
+                broker.fleet.left(session.id)
                 broker.changes.publish("sessions", session.id)
                 session.writer.close()
 

@@ -7,7 +7,6 @@ they are ready. A reader that does not read stops its own requests and events, n
 from __future__ import annotations
 
 import os
-import select
 import socket
 import struct
 
@@ -19,7 +18,7 @@ from mcpd.control import dispatch
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure
 from mcpd.protocol.framing import LINE_LIMIT, LineBuffer
-from mcpd.transport.lines import LineWriter, read_chunk
+from mcpd.transport.lines import LineWriter, hung_up, read_chunk
 
 #: Requests of one connection that run at the same time.
 IN_FLIGHT = 64
@@ -32,9 +31,7 @@ async def serve(broker: Broker, stream: trio.SocketStream) -> None:
     (`printf ... | socat`) still gets its answers. Cancelling ends the requests and the connection.
     """
     async with stream:
-        pid, uid = _peer(stream.socket)
-        if uid not in (os.getuid(), 0):
-            return  # another user has no business here, whatever the file modes say; root may
+        pid = _peer(stream.socket)
         fd = stream.socket.fileno()
         async with trio.open_nursery() as nursery:
             writer = LineWriter(fd, nursery)
@@ -51,11 +48,12 @@ async def serve(broker: Broker, stream: trio.SocketStream) -> None:
             nursery.cancel_scope.cancel()
 
 
-def _peer(sock: trio.socket.SocketType) -> tuple[int, int]:
-    """(pid, uid) by the kernel's word."""
+def _peer(sock: trio.socket.SocketType) -> int:
+    """The pid by the kernel's word; whose process it is was checked when it was let in."""
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, uid, _ = struct.unpack("3i", raw)
-    return pid, uid
+    pid: int
+    pid, _, _ = struct.unpack("3i", raw)
+    return pid
 
 
 def _exe(pid: int) -> str:
@@ -90,8 +88,5 @@ async def _answer(operator: Operator, line: bytes, slots: trio.Semaphore) -> Non
 
 
 async def _end_when_gone(fd: int, scope: trio.CancelScope) -> None:
-    """Cancel once the peer has closed both directions; reading alone cannot tell that from one."""
-    with select.epoll() as hangup:
-        hangup.register(fd, 0)  # EPOLLHUP and EPOLLERR are always reported
-        await trio.lowlevel.wait_readable(hangup.fileno())
+    await hung_up(fd)
     scope.cancel()

@@ -8,9 +8,6 @@ import msgspec
 
 from mcpd.api.status import Reason
 
-#: The variable by which stray processes of a server are found again (DESIGN 7).
-MARKER = "MCPD_CHILD_OF"
-
 
 class Launch(msgspec.Struct, frozen=True):
     """Everything that starting a process needs."""

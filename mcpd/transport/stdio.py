@@ -15,13 +15,15 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
 from mcpd.protocol.framing import LineBuffer
 from mcpd.transport import sweep
-from mcpd.transport.base import MARKER, ConnectFailed, Launch
+from mcpd.transport.base import ConnectFailed, Launch
 from mcpd.transport.lines import LineWriter, read_chunk
+from mcpd.transport.sweep import MARKER
 
 #: Pipes of 1 MiB save wake-ups for large messages (measured); unprivileged users share 64 MiB of it.
 PIPE_SIZE = 1024 * 1024
@@ -81,6 +83,8 @@ class Stdio:
         self._marker = marker
         self._ring = ring
         self._writer = LineWriter(self._stdin, nursery)
+        self._over = trio.Event()
+        """The process has ended, or one of the two streams has: what remains is to say so and clean up."""
 
     @property
     def pid(self) -> int:
@@ -118,18 +122,20 @@ class Stdio:
         return cls(process, ours, launch.env[MARKER], ring, nursery)
 
     def write(self, line: bytes) -> bool:
-        return self._writer.write(line)
+        if self._writer.write(line):
+            return True
+        self._over.set()
+        return False
 
     async def run(self, receive: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Hand every line to `receive` until the process ends, then say how to `lost`, then clean up."""
         try:
             async with trio.open_nursery() as nursery:
-                over = trio.Event()
                 end = trio.Event()
-                nursery.start_soon(self._read, receive, end, over)
+                nursery.start_soon(self._read, receive, end)
                 nursery.start_soon(self._drain_stderr)
-                nursery.start_soon(self._await_exit, over)
-                await over.wait()
+                nursery.start_soon(self._await_exit)
+                await self._over.wait()
                 with trio.move_on_after(LAST_WORDS):
                     await (end.wait() if self._process.returncode is not None else self._process.wait())
                 self._ring.flush()
@@ -143,12 +149,12 @@ class Stdio:
         """How the process ended, in words."""
         code = self._process.returncode
         if code is None:
-            return "the server closed its output"
+            return f"the server closed its {'input' if self._writer.broken else 'output'}"
         if code < 0:
-            return f"the server was ended by {signal.Signals(-code).name}"
+            return f"the server was ended by {_signal_name(-code)}"
         return f"the server exited with code {code}"
 
-    async def _read(self, receive: Callable[[bytes], None], end: trio.Event, over: trio.Event) -> None:
+    async def _read(self, receive: Callable[[bytes], None], end: trio.Event) -> None:
         buffer = LineBuffer()
         dropped = 0
         while chunk := await read_chunk(self._stdout):
@@ -158,15 +164,15 @@ class Stdio:
                 dropped = buffer.dropped
                 self._ring.add(f"[mcpd] dropped {dropped} messages over the limit of 16 MiB")
         end.set()
-        over.set()
+        self._over.set()
 
     async def _drain_stderr(self) -> None:
         while chunk := await read_chunk(self._stderr):
             self._ring.feed(chunk)
 
-    async def _await_exit(self, over: trio.Event) -> None:
+    async def _await_exit(self) -> None:
         await self._process.wait()
-        over.set()
+        self._over.set()
 
     async def _stop(self) -> None:
         """Close stdin, 2 s, SIGTERM, 3 s, SIGKILL, then everything that bears the marker (DESIGN 7)."""
@@ -198,16 +204,23 @@ class Stdio:
             os.killpg(self._process.pid, number)
 
     async def _sweep(self) -> None:
-        """End what the server left behind: launchers' grandchildren, processes in sessions of their own."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            left = sweep.find(self._marker)
-            if not left:
-                return
-            sweep.end(left, number)
-            for _ in range(20):
-                await trio.sleep(0.05)
-                if not sweep.find(self._marker):
-                    return
+        """End what the server left behind: launchers' grandchildren, processes in sessions of their own.
+
+        Terminal multiplexers and the user's own browsers, which detach themselves, are said and spared.
+        """
+        look = partial(sweep.find, self._marker)
+        clear = partial(sweep.clear, look, group=self._process.pid)
+        _, spared = await trio.to_thread.run_sync(clear)
+        for process in spared:
+            self._ring.add(f"[mcpd] {process} detached itself and is left alone")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        # Most real-time signals have no name.
+        return f"signal {number}"
 
 
 def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:

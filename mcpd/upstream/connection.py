@@ -35,6 +35,8 @@ class Connection:
     ) -> None:
         """`tools_changed` is told of list_changed notices; `remark` gets notes for the server's log."""
         self.settled = settled
+        self.last_sent = 0.0
+        """When the last request was sent (trio clock)."""
         self.strays = 0
         """Answers that nobody waited for."""
         self._sender = sender
@@ -45,6 +47,11 @@ class Connection:
         self._pending: dict[bytes, Slot] = {}
         self._next = FIRST_ID
         self._lost = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request waits for its answer; a stream of notices does not count."""
+        return any(not slot.stream for slot in self._pending.values())
 
     # ---------------------------------------------------------------- sending
 
@@ -60,7 +67,8 @@ class Connection:
         if self._lost or not self._sender.write(line):
             raise ConnectionLost
         slot.written = True
-        slot.start(trio.current_time())
+        self.last_sent = now = trio.current_time()
+        slot.start(now)
         self._pending[key] = slot
         if slot.expires:
             self._deadlines.add(slot)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import msgspec
+import trio
 
-from mcpd.catalog.tool import Catalog, read_tools
+from mcpd.catalog.tool import LIMITS, Catalog, read_tools
 from mcpd.errors import Failure, ServerError
 from mcpd.protocol.shapes import ToolsPage, read_result
 from mcpd.upstream.connection import Connection
 
 MAX_PAGES = 100
+#: Of all pages together; more than a catalogue may have is not even gathered.
+MAX_BYTES = LIMITS.catalogue
 PAGE_TIMEOUT = 60.0
+
+#: Bytes of definitions that are read in a thread, so that the loop goes on for others.
+LARGE = 256 * 1024
 
 _INVALID_PARAMS = -32602
 
@@ -30,7 +36,11 @@ async def fetch_catalog(connection: Connection) -> Catalog:
             raise
         # A cursor went bad on the way: all pages are thrown away, and once more from the start (5.10).
         pages, remarks = await _pages(connection)
-    tools, warnings = read_tools(item for page in pages for item in page)
+    items = [item for page in pages for item in page]
+    if sum(map(len, items)) > LARGE:
+        tools, warnings = await trio.to_thread.run_sync(read_tools, items)
+    else:
+        tools, warnings = read_tools(items)
     return Catalog(tools=tuple(tools), instructions=settled.instructions, warnings=(*remarks, *warnings))
 
 
@@ -38,6 +48,7 @@ async def _pages(connection: Connection) -> tuple[list[list[bytes]], list[str]]:
     pages: list[list[bytes]] = []
     seen: set[str] = set()
     members = b""
+    size = 0
     for _ in range(MAX_PAGES):
         try:
             raw = await connection.ask("tools/list", members, timeout=PAGE_TIMEOUT)
@@ -50,8 +61,11 @@ async def _pages(connection: Connection) -> tuple[list[list[bytes]], list[str]]:
         if page is None:
             raise Failure("bad_answer", "the answer to tools/list has no proper shape")
         pages.append([bytes(item) for item in page.tools])
+        size += len(raw)
         if page.next_cursor is None:
             return pages, []
+        if size > MAX_BYTES:
+            return pages, [f"tools/list goes on after {size:,} bytes; the rest was left out"]
         if page.next_cursor in seen:
             return _without_repeats(pages), ["tools/list repeated a cursor; the list may be incomplete"]
         # An empty string is a cursor like any other (5.10).

@@ -52,6 +52,11 @@ class Fleet:
     def all(self) -> list[Upstream]:
         return list(self._upstreams.values())
 
+    def left(self, session: str) -> None:
+        """An attached session has ended; nothing is kept running for it any more."""
+        for upstream in self._upstreams.values():
+            upstream.users.discard(session)
+
     def find(self, name: str) -> Upstream:
         """Raises Failure `no_such_server`."""
         upstream = self._upstreams.get(name)
@@ -76,24 +81,29 @@ class Fleet:
             existing = self._upstreams.get(name)
             if existing is None:
                 block = "disabled" if off else "held" if name in held else ""
-                self._add(definition, block, held.get(name, ""), connect)
+                upstream = self._add(definition, block, held.get(name, ""), connect)
+                upstream.idle_after = _idle_after(config, definition)
                 continue
-            block = "disabled" if off else "held" if name in held and existing.status.state == "held" else ""
+            existing.unaccepted = existing.unaccepted and name in held
+            block = "disabled" if off else "held" if existing.unaccepted else ""
             existing.held = held.get(name, "")
+            existing.idle_after = _idle_after(config, definition)
             existing.replace(definition, block)
         # Listings follow the order of the configuration.
         self._upstreams = {name: self._upstreams[name] for name in wanted}
         self.changes.publish("servers", None)
 
-    def _add(self, definition: Server | Faulty, block: str, held: str, connect: bool) -> None:
+    def _add(self, definition: Server | Faulty, block: str, held: str, connect: bool) -> Upstream:
         upstream = Upstream(definition, self._around, block)
         upstream.held = held
+        upstream.unaccepted = bool(held)
         self._upstreams[definition.name] = upstream
         if connect and not block and upstream.catalog is None:
             upstream.connect_once()
         if isinstance(definition, Faulty):
             log.warning("MCP '%s': %s: %s", definition.name, definition.reason, definition.message)
         self._start(upstream)
+        return upstream
 
     def _start(self, upstream: Upstream) -> None:
         if self._nursery is None:
@@ -124,3 +134,11 @@ class Fleet:
                 self._start(upstream)
             task_status.started()
             await trio.sleep_forever()
+
+
+def _idle_after(config: Config, definition: Server | Faulty) -> float:
+    """Seconds without use after which the server is stopped; 0 for never (n15)."""
+    if not isinstance(definition, Server) or definition.start == "eager":
+        return 0.0
+    own = definition.idle_timeout
+    return config.settings.idle_timeout if own is None else own

@@ -14,7 +14,7 @@ from mcpd.config.spec import Server
 from mcpd.errors import Failure, ServerError
 from mcpd.transport.base import ConnectionLost
 from mcpd.transport.pending import Slot
-from mcpd.upstream.cache import Cached, CatalogCache
+from mcpd.upstream.cache import LEGACY_HOLDS, Cached, CatalogCache
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.fetch import fetch_catalog
 
@@ -57,6 +57,7 @@ class Keeper:
         """A list_changed notice came and the refetch is not through yet."""
         self.era = "auto"
         """What the server spoke last: "legacy", "modern", or "auto" for not known (4.6)."""
+        self._era_since = 0.0
         self._name = name
         self._cache = cache
         self._changes = changes
@@ -74,7 +75,21 @@ class Keeper:
         cached = self._cache.load(server.name, server.digest, time.time())
         self.catalog = cached.catalog if cached else None
         self.era = (cached.era if cached else "") or "auto"
+        self._era_since = cached.verified_at if cached else 0.0
         return cached
+
+    def era_now(self) -> str:
+        """The era to begin with; a verdict "legacy" is asked anew after a day, servers are updated (4.6)."""
+        if self.era == "legacy" and not 0 <= time.time() - self._era_since <= LEGACY_HOLDS:
+            self.era = "auto"
+        return self.era
+
+    def settle_era(self, *, stateless: bool) -> None:
+        """The server has just spoken."""
+        era = "modern" if stateless else "legacy"
+        if era != self.era:
+            self.era = era
+            self._era_since = time.time()
 
     def notice(self) -> None:
         """The server says that its list has changed."""
@@ -87,25 +102,29 @@ class Keeper:
         self._notices += 1
         self._wanted.set()
 
-    async def fetch(self, server: Server, connection: Connection) -> Catalog:
-        """Read the catalogue and take it. Raises what `fetch_catalog` raises."""
+    async def fetch(self, connection: Connection) -> Catalog:
+        """Read the catalogue, for `take`. Raises what `fetch_catalog` raises."""
         self._wanted = trio.Event()
         noticed = self._notices
         catalog = await fetch_catalog(connection)
         self._fetched = trio.current_time()
-        self._fruitless += 1
+        self._fruitless = 0 if catalog != self.catalog else self._fruitless + 1
         # A notice that came meanwhile is answered by the next fetch.
         self.stale = noticed != self._notices and self._fruitless < FRUITLESS
+        return catalog
+
+    async def take(self, server: Server, connection: Connection, catalog: Catalog) -> None:
+        """Publish a catalogue that was fetched, and keep it for times when the server does not run."""
         if catalog != self.catalog:
-            self._fruitless = 0
             self.catalog = catalog
             for warning in catalog.warnings[:20]:
                 log.warning("MCP '%s': %s", self._name, warning)
             self._changes.publish("catalog", self._name)
-        self._cache.store(
-            server.name, server.digest, catalog, self.era, connection.settled.revision.name, time.time()
+        revision = connection.settled.revision.name
+        # A large catalogue takes its time; the loop is for others meanwhile.
+        await trio.to_thread.run_sync(
+            self._cache.store, server.name, server.digest, catalog, self.era, revision, time.time()
         )
-        return catalog
 
     async def keep(self, server: Server, connection: Connection) -> None:
         """Fetch again after notices: one refetch running, one waiting, storms paced. Until cancelled."""
@@ -122,12 +141,14 @@ class Keeper:
                 continue
             credit -= 1
             try:
-                await self.fetch(server, connection)
+                catalog = await self.fetch(connection)
             except ConnectionLost:
                 return
             except Failure as e:
                 self._remark(f"cannot list the tools again: {e.message}")
                 self.stale = False
+            else:
+                await self.take(server, connection, catalog)
             self._told()
 
     async def listen(self, connection: Connection) -> None:

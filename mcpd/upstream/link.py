@@ -52,6 +52,14 @@ class Link:
             raise ConnectFailed("exited", self.ending)
         return self.connection
 
+    def write(self, line: bytes) -> bool:
+        """Send a line of the connection. One that cannot leave shows that the connection is dead, before
+        the transport has noticed: it is withdrawn here, so that who tries again waits for the next."""
+        if self._sender.write(line):
+            return True
+        self._withdraw()
+        return False
+
     def receive(self, line: bytes) -> None:
         if self.connection is not None:
             self.connection.receive(line)
@@ -63,9 +71,7 @@ class Link:
         lines = self.opening.receive(message)
         settled = self.opening.settled
         if settled is not None:
-            self.connection = Connection(
-                settled, self._sender, self._deadlines, self._tools_changed, self._remark
-            )
+            self.connection = Connection(settled, self, self._deadlines, self._tools_changed, self._remark)
         self._send(lines)
         if settled is not None or self.opening.failed is not None:
             self._turned.set()
@@ -73,11 +79,14 @@ class Link:
     def lost(self, how: str) -> None:
         """The transport ended; what waits is told after the connection has been withdrawn."""
         self.ending = how
+        self._withdraw()
+        self._turned.set()
+        self.over.set()
+
+    def _withdraw(self) -> None:
         self.withdraw()
         if self.connection is not None:
             self.connection.lose()
-        self._turned.set()
-        self.over.set()
 
     def _send(self, lines: list[bytes]) -> None:
         for line in lines:

@@ -67,6 +67,12 @@ class Upstream:
         self.ring = StderrRing()
         self.held = ""
         """What waits for `reload`, in words; the running definition goes on meanwhile (a03)."""
+        self.unaccepted = False
+        """It is new and has never been accepted, so it must not start while it is held."""
+        self.idle_after = 0.0
+        """Seconds without use after which it is stopped; 0 for never (n15)."""
+        self.users: set[str] = set()
+        """Attached sessions that have used this instance; it is not stopped for idleness while one lives."""
         self.opened_in = 0.0
         """Seconds of the last opening, up to the settled revision; the catalogue not included."""
         self._around = around
@@ -285,11 +291,26 @@ class Upstream:
                 nursery.cancel_scope.cancel()
                 return
             self._publish(connection, catalog, trio.current_time() - began)
+            await self._keeper.take(server, connection, catalog)
             nursery.start_soon(self._keeper.keep, server, connection)
             nursery.start_soon(self._keeper.listen, connection)
+            nursery.start_soon(self._stop_when_idle, connection)
             await link.over.wait()
             self._lost(link.ending)
             nursery.cancel_scope.cancel()
+
+    async def _stop_when_idle(self, connection: Connection) -> None:
+        """End the turn once nobody has used the server for `idle_after` and no user is attached (n15)."""
+        began = trio.current_time()
+        while True:
+            used = max(began, connection.last_sent)
+            due = used + self.idle_after if self.idle_after else float("inf")
+            if self.users or connection.busy:
+                due = max(due, trio.current_time() + self.idle_after)
+            if due <= trio.current_time():
+                log.info("MCP '%s': stopped, nobody has used it for %g s", self.name, self.idle_after)
+                self._end_turn()
+            await trio.sleep_until(due)
 
     async def _connect(self, server: Server, nursery: trio.Nursery) -> tuple[Link, Connection, Catalog]:
         """Raises ConnectFailed, also when the time is over."""
@@ -301,7 +322,7 @@ class Upstream:
             with trio.fail_after(limit or float("inf")):
                 link, connection = await self._open(server, nursery)
                 self.opened_in = trio.current_time() - began
-                catalog = await self._keeper.fetch(server, connection)
+                catalog = await self._keeper.fetch(connection)
                 return link, connection, catalog
         except trio.TooSlowError:
             raise ConnectFailed("not_responding", f"no answer within {limit:g} s") from None
@@ -313,7 +334,7 @@ class Upstream:
             raise ConnectFailed("bad_answer", e.message) from None
 
     async def _open(self, server: Server, nursery: trio.Nursery) -> tuple[Link, Connection]:
-        era = {"auto": self._keeper.era, "legacy": "legacy"}.get(server.protocol, "modern")
+        era = {"auto": self._keeper.era_now(), "legacy": "legacy"}.get(server.protocol, "modern")
         pinned = server.protocol not in ("auto", "legacy")
         link = await self._start(server, nursery, Opening(era, pinned=pinned))
         try:
@@ -325,7 +346,7 @@ class Upstream:
             link = await self._start(server, nursery, Opening("legacy"))
             connection = await self._settle(link)
         if not pinned:
-            self._keeper.era = "modern" if connection.settled.revision.stateless else "legacy"
+            self._keeper.settle_era(stateless=connection.settled.revision.stateless)
         return link, connection
 
     async def _start(self, server: Server, nursery: trio.Nursery, opening: Opening) -> Link:

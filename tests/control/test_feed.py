@@ -34,10 +34,10 @@ async def test_a_subscription_begins_with_a_snapshot_and_its_number(home: Home, 
 async def test_only_the_topics_asked_for_are_told(home: Home, real_clock: None) -> None:
     async with running(home) as world:
         client = await world.operator()
-        await client.call("events.subscribe", topics=["calls"])
+        await client.call("events.subscribe", topics=["sessions"])
         world.broker.changes.publish("status", "nobody")
         world.broker.changes.publish("internal", "not a topic")
-        world.broker.changes.publish("calls", {"tool": "x"})
+        world.broker.changes.publish("sessions", {"tool": "x"})
         assert (await client.event())["data"] == {"tool": "x"}
 
 
@@ -65,11 +65,11 @@ async def test_since_resumes_without_a_gap(home: Home, real_clock: None) -> None
     async with running(home) as world:
         changes = world.broker.changes
         for number in range(3):
-            changes.publish("calls", number)
+            changes.publish("sessions", number)
         client = await world.operator()
-        begun = await client.call("events.subscribe", topics=["calls"], since=changes.seq - 2)
+        begun = await client.call("events.subscribe", topics=["sessions"], since=changes.seq - 2)
         assert begun["gap"] is False
-        changes.publish("calls", 3)
+        changes.publish("sessions", 3)
         assert [(await client.event())["data"] for _ in range(3)] == [1, 2, 3]
 
 
@@ -78,11 +78,11 @@ async def test_since_beyond_what_is_kept_is_a_gap(home: Home, real_clock: None) 
         changes = world.broker.changes
         start = changes.seq
         for number in range(RECENT + 1):
-            changes.publish("calls", number)
+            changes.publish("sessions", number)
         old, new = await world.operator(), await world.operator()
         assert (await old.call("events.subscribe", since=start))["gap"] is True
         assert (await new.call("events.subscribe", since=changes.seq + 1))["gap"] is True
-        changes.publish("calls", "live")
+        changes.publish("sessions", "live")
         assert (await old.event())["data"] == "live"
         assert (await new.event())["data"] == "live"
 
@@ -99,12 +99,12 @@ async def test_a_reader_that_falls_behind_is_told_and_unsubscribed(home: Home, r
         changes = world.broker.changes
         slow, quick = await world.operator(), await world.operator()
         for client in (slow, quick):
-            await client.call("events.subscribe", topics=["calls"])
+            await client.call("events.subscribe", topics=["sessions"])
         big = "x" * 100_000
         published = 0
         # The socket, one megabyte and 128 changes hold what a reader leaves lying.
         for _ in range(8 * QUEUE):
-            changes.publish("calls", big)
+            changes.publish("sessions", big)
             published += 1
             assert (await quick.event())["data"] == big
         got = 0
@@ -113,8 +113,8 @@ async def test_a_reader_that_falls_behind_is_told_and_unsubscribed(home: Home, r
         assert message == {"jsonrpc": "2.0", "method": "events.lagged", "params": {}}
         assert got < published
         # Lagging is no reason to hang up: the same connection may begin again.
-        assert (await slow.call("events.subscribe", topics=["calls"], since=changes.seq))["gap"] is False
-        changes.publish("calls", "again")
+        assert (await slow.call("events.subscribe", topics=["sessions"], since=changes.seq))["gap"] is False
+        changes.publish("sessions", "again")
         assert (await slow.event())["data"] == "again"
 
 

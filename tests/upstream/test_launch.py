@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from mcpd.config.spec import Server
-from mcpd.transport.base import MARKER, ConnectFailed
+from mcpd.transport.base import ConnectFailed
+from mcpd.transport.sweep import MARKER
+from mcpd.transport.sweep import MARKER
 from mcpd.upstream import launch
 
 DAEMON = {
