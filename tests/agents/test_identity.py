@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from mcpd.agents.identity import Peer, check_root, is_own, peer_of
+from mcpd.agents.identity import Peer, check_root, peer_of
 from mcpd.errors import Failure
 
 
 def peer(cwd: Path | str, pid: int = 0) -> Peer:
-    return Peer(pid, os.getuid(), sys.executable, str(cwd))
+    return Peer(pid, sys.executable, str(cwd))
 
 
 def refusal(root: Path | str, who: Peer) -> Failure:
@@ -30,9 +30,8 @@ def refusal(root: Path | str, who: Peer) -> Failure:
 async def test_the_peer_is_who_the_kernel_says(real_clock: None) -> None:
     ours, theirs = trio.socket.socketpair()
     with ours, theirs:
-        assert peer_of(ours) == Peer(
-            os.getpid(), os.getuid(), os.readlink("/proc/self/exe"), os.path.realpath(os.getcwd())
-        )
+        exe, cwd = os.readlink("/proc/self/exe"), os.path.realpath(os.getcwd())
+        assert peer_of(ours) == Peer(os.getpid(), exe, cwd)
 
 
 async def test_what_cannot_be_read_of_a_peer_is_empty(real_clock: None, tmp_path: Path) -> None:
@@ -47,13 +46,6 @@ async def test_what_cannot_be_read_of_a_peer_is_empty(real_clock: None, tmp_path
         with sock:
             found = peer_of(trio.socket.from_stdlib_socket(sock))
     assert (found.pid, found.exe, found.cwd) == (child.pid, "", "")
-
-
-@pytest.mark.parametrize(
-    ("uid", "own"), [(os.getuid(), True), (0, True), (os.getuid() + 1, False), (65534, False)]
-)
-def test_another_user_is_nobody_here(uid: int, own: bool) -> None:
-    assert is_own(Peer(1, uid, "", "")) is own
 
 
 @pytest.mark.parametrize("inside", ["", "src", "src/deep"])
@@ -121,7 +113,9 @@ def bridge(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         host.stdin.close()
 
 
-def test_the_folder_of_the_parent_counts_for_a_bridge(bridge: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_the_folder_of_the_parent_counts_for_a_bridge(
+    bridge: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     assert bridge.stdout is not None
     pid = int(bridge.stdout.readline())
     assert check_root(str(tmp_path), peer("/", pid)) == str(tmp_path)

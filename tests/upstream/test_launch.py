@@ -12,7 +12,6 @@ import pytest
 from mcpd.config.spec import Server
 from mcpd.transport.base import ConnectFailed
 from mcpd.transport.sweep import MARKER
-from mcpd.transport.sweep import MARKER
 from mcpd.upstream import launch
 
 DAEMON = {
