@@ -232,7 +232,7 @@ async def _listen(session: Session, request: Request) -> bytes:
             await session.broker.stop.wait()
     finally:
         del session.listens[key]
-    return dialect.own_result(b"", True)
+    return dialect.own_result(b"", True, dialect.subscription_meta(key))
 
 
 def current_view(session: Session) -> View:

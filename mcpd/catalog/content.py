@@ -252,7 +252,12 @@ def dress(result: bytes, *, stateless: bool) -> bytes:
 
     The result is the text of a JSON object.
     """
-    if not stateless or (b"resultType" in result and "resultType" in split_members(result)):
+    if b"resultType" in result and "resultType" in (members := split_members(result)):
+        if stateless:
+            return result
+        del members["resultType"]
+        return b"{" + join_members(members) + b"}"
+    if not stateless:
         return result
     inner = result.lstrip()[1:].lstrip()
     return b'{"resultType":"complete"' + (inner if inner.startswith(b"}") else b"," + inner)

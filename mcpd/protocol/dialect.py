@@ -113,11 +113,15 @@ def complete(result: bytes) -> bytes:
     return b'{"resultType":"complete",' + result[1:]
 
 
-def own_result(members: bytes, stateless: bool) -> bytes:
-    """A result of mcpd's own from its members without braces, as the agent's era wants it."""
+def own_result(members: bytes, stateless: bool, more_meta: bytes = b"") -> bytes:
+    """A result of mcpd's own from its members without braces, as the agent's era wants it.
+
+    `more_meta`: further members of `_meta`, for stateless agents.
+    """
     if not stateless:
         return b"{" + members + b"}"
-    meta = b'"resultType":"complete","_meta":{' + _members({META_SERVER: IMPLEMENTATION}) + b"}"
+    own = _members({META_SERVER: IMPLEMENTATION})
+    meta = b'"resultType":"complete","_meta":{' + own + (b"," + more_meta if more_meta else b"") + b"}"
     return b"".join((b"{", members, b"," if members else b"", meta, b"}"))
 
 

@@ -361,8 +361,18 @@ def test_results_for_stateless_agents_say_their_type(result: bytes, dressed: byt
     assert dress(result, stateless=True) == dressed
 
 
-def test_results_for_other_agents_stay() -> None:
-    assert dress(b'{"content":[]}', stateless=False) == b'{"content":[]}'
+@pytest.mark.parametrize(
+    ("result", "dressed"),
+    [
+        (b'{"content":[]}', b'{"content":[]}'),
+        (b'{"content":["resultType"]}', b'{"content":["resultType"]}'),
+        (b'{"resultType":"complete","content":[], "x":1.0}', b'{"content":[],"x":1.0}'),
+        (b'{"resultType":"complete"}', b"{}"),
+    ],
+)
+def test_results_for_other_agents_do_not(result: bytes, dressed: bytes) -> None:
+    """A server of 2026-07-28 says it to mcpd, an older agent does not know it (protocol reference 4.8)."""
+    assert dress(result, stateless=False) == dressed
 
 
 def test_a_verdict_is_a_result_that_says_its_kind() -> None:
