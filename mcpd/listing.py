@@ -7,10 +7,11 @@ import contextlib
 import trio
 
 from mcpd.broker import Broker
+from mcpd.catalog import names
 from mcpd.config.spec import Agent
 from mcpd.errors import Failure
 from mcpd.policy import rules
-from mcpd.upstream.upstream import Upstream
+from mcpd.upstream.upstream import REACH, Upstream
 from mcpd.views import Row, View, ViewKey
 
 #: The first listing waits this long for servers whose catalogue nobody knows yet (D5).
@@ -56,15 +57,7 @@ def operator_view_now(broker: Broker) -> View:
 
 
 async def _complete(broker: Broker, agent: Agent, key: ViewKey) -> None:
-    _, only, without = key
-    wanted = [
-        upstream
-        for upstream in broker.fleet.all()
-        if (not only or upstream.name == only)
-        and upstream.name not in without
-        and upstream.usable
-        and rules.may_use_server(agent, upstream.name)
-    ]
+    wanted = [upstream for upstream in broker.fleet.all() if _is_wanted(upstream, agent, key)]
     missing = [upstream for upstream in wanted if upstream.catalog is None]
     stale = [upstream for upstream in wanted if upstream.stale]
     if missing or stale:
@@ -89,11 +82,43 @@ def known_tool(broker: Broker, key: ViewKey, name: str) -> Row | None:
 
 
 async def find_tool(broker: Broker, key: ViewKey, name: str) -> Row:
-    """The tool that this agent calls so. Raises Failure `no_such_tool`, also when it is not allowed."""
+    """The tool that this agent calls so, after waiting for the server that may have it.
+
+    Raises Failure `no_such_tool`, also when the agent may not use it, and `unavailable` when the
+    server's catalogue is not known and it does not come up (b26).
+    """
     row = view_now(broker, key).rows.get(name)
-    if row is None or row.upstream.stale:
-        # Its server may not have been listed yet, or a new catalogue is on its way (a22).
-        row = (await view(broker, key)).rows.get(name)
+    unavailable: Failure | None = None
+    for upstream in _candidates(broker, key, name) if row is None or row.upstream.stale else ():
+        try:
+            if upstream.catalog is None:
+                await upstream.reach(REACH)
+            await upstream.fresh()
+        except Failure as e:
+            unavailable = e
+        row = view_now(broker, key).rows.get(name)
     if row is None:
-        raise Failure("no_such_tool", f'no tool is named "{name[:200]}"', tool=name[:200])
+        raise unavailable or Failure("no_such_tool", f'no tool is named "{name[:200]}"', tool=name[:200])
     return row
+
+
+def _candidates(broker: Broker, key: ViewKey, name: str) -> list[Upstream]:
+    """The servers that a tool of this name may belong to and whose catalogue is not known or not fresh."""
+    agent = find_agent(broker, key[0])
+    return [
+        upstream
+        for upstream in broker.fleet.all()
+        if (upstream.catalog is None or upstream.stale)
+        and (key[1] or name.startswith(names.prefix(upstream.name, agent.spelling)))
+        and _is_wanted(upstream, agent, key)
+    ]
+
+
+def _is_wanted(upstream: Upstream, agent: Agent, key: ViewKey) -> bool:
+    _, only, without = key
+    return (
+        (not only or upstream.name == only)
+        and upstream.name not in without
+        and upstream.usable
+        and rules.may_use_server(agent, upstream.name)
+    )

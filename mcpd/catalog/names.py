@@ -51,6 +51,8 @@ def server_name_problem(name: str) -> str | None:
 
 def clean_server_name(foreign: str) -> str:
     """A name that c05 allows for one that another program's file uses; the same every time."""
+    if server_name_problem(foreign) is None:
+        return foreign
     name = _FOREIGN.sub("-", foreign.lower())
     name = _SEPARATORS.sub("_", name).strip("_.-")
     if not name:

@@ -48,15 +48,24 @@ class Unreadable(Exception):
 def load(config_dir: Path, environ: Mapping[str, str]) -> Config:
     """What the files say at the start of the daemon; never fails.
 
-    With a broken config.toml: nothing but the problem, so that the daemon can serve its
-    control socket and say why it does nothing else.
+    With a broken config.toml nothing may be used, for what it denies is not known: the servers of
+    the usual folder are listed as faulty, so that the daemon can say why it does nothing else.
     """
     try:
         return reload(config_dir, environ)
     except Failure as failure:
         problem = Problem(failure.data["file"], failure.data["place"], failure.data["reason"])
-        settings = Settings(servers_dir=str(config_dir / "servers.d"))
-        return Config(settings=settings, problems=(problem,))
+        folder = config_dir / "servers.d"
+        found = _Found(str(config_dir / MAIN), variables(environ))
+        for file in found.folder(folder):
+            found.server_file(file)
+        why = "it is not used while config.toml cannot be read; mend that, then run mcpctl reload"
+        closed = {s.name: Faulty(s.name, s.source, "bad_definition", why) for s in found.servers.values()}
+        return Config(
+            settings=Settings(servers_dir=str(folder)),
+            faulty={**closed, **found.faulty},
+            problems=(problem, *found.problems),
+        )
 
 
 def reload(config_dir: Path, environ: Mapping[str, str]) -> Config:

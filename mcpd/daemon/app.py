@@ -127,7 +127,8 @@ def _open(paths: Paths, instance: str, open_files: int) -> Broker:
     cache = CatalogCache(Path(paths.cache))
     marker = f"{paths.runtime_id}.{instance}."
     fleet = Fleet(changes, cache, environ, marker, open_files)
-    fleet.apply(config, state.switched_off(), {})
+    # A lazy server starts when somebody wants it, not because the daemon did (D5, b01).
+    fleet.apply(config, state.switched_off(), {}, connect=False)
     return Broker(
         config=config,
         fleet=fleet,

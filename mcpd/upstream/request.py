@@ -9,10 +9,7 @@ from mcpd.transport.base import ConnectionLost
 from mcpd.transport.pending import Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.ticket import Ticket, Withdrawn
-from mcpd.upstream.upstream import Upstream
-
-#: Seconds that a call waits for its server to come up: a launcher's first start and a bit (c12).
-REACH = 125.0
+from mcpd.upstream.upstream import REACH, Upstream
 
 
 async def request(

@@ -36,6 +36,9 @@ log = logging.getLogger("mcpd.upstream")
 STDIO_TIMEOUT = 30.0
 LAUNCHER_TIMEOUT = 120.0
 
+#: Seconds that a call waits for its server to come up: a launcher's first start and a bit.
+REACH = 125.0
+
 #: A list or a call waits this long for the refetch after a list_changed notice (a22).
 FRESH_WAIT = 5.0
 

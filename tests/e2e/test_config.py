@@ -17,19 +17,32 @@ def log(daemon: Daemon) -> Path:
 
 
 async def test_a_broken_file_hides_nothing_else(daemon: Daemon, log: Path, real_clock: None) -> None:
-    (daemon.folder / "config.toml").write_text('[servers.inline\ncommand = "x"\n')
     (daemon.folder / "servers.d" / "torn.toml").write_text("command = \n")
     daemon.server("both", {"command": "x", "url": "https://example.com/mcp"})
     daemon.server("unset", {"command": "x", "args": ["${NO_SUCH_VARIABLE_HERE}"]})
     daemon.start()
-    problems = {Path(problem["file"]).name: problem for problem in daemon.ask("daemon.status")["problems"]}
-    assert "config.toml" in problems
-    assert "1" in problems["config.toml"]["place"] or "1" in problems["config.toml"]["message"]
     states = {name: daemon.status(name) for name in ("torn", "both", "unset")}
     assert {status["state"] for status in states.values()} == {"failed"}
     reasons = {name: status["reason"] for name, status in states.items()}
     assert reasons == {"torn": "bad_definition", "both": "bad_definition", "unset": "unset_variable"}
     assert "NO_SUCH_VARIABLE_HERE" in states["unset"]["error"]
+    async with attached(daemon) as agent:
+        assert text_of(await agent.call("lively__echo", text="works")) == "works"
+
+
+async def test_a_broken_main_file_closes_everything_and_says_so(
+    daemon: Daemon, log: Path, real_clock: None
+) -> None:
+    """What it denies is not known, so nothing is used; the daemon starts and shows the line (a07, D1)."""
+    (daemon.folder / "config.toml").write_text('[servers.inline\ncommand = "x"\n')
+    daemon.start()
+    problems = {Path(problem["file"]).name: problem for problem in daemon.ask("daemon.status")["problems"]}
+    assert "1" in problems["config.toml"]["place"]
+    status = daemon.status("lively")
+    assert (status["state"], status["reason"]) == ("failed", "bad_definition")
+    assert "config.toml" in status["error"]
+    (daemon.folder / "config.toml").write_text("")
+    daemon.ask("daemon.reload")
     async with attached(daemon) as agent:
         assert text_of(await agent.call("lively__echo", text="works")) == "works"
 
