@@ -95,7 +95,8 @@ def refused(message: Message, failure: Failure, stateless: bool) -> bytes:
     """How an agent learns of a failure of mcpd's own: a verdict on a call is a result (D13)."""
     if failure.kind in VERDICTS and message.method == "tools/call":
         text = content.verdict(failure.kind, failure.message, failure.hint, failure.data)
-        return jsonrpc.result_line(message.key, content.dress(text, stateless=stateless))
+        result = content.Bounded(text, is_error=True)
+        return jsonrpc.result_line(message.key, content.dress(result, stateless=stateless))
     code = _INVALID_PARAMS if failure.kind.startswith("no_such_") else failure.code
     data = failure.data if failure.kind == "unsupported_revision" else failure.details()
     return jsonrpc.error_line(message.key, jsonrpc.error_text(code, failure.message, data))
@@ -194,7 +195,7 @@ async def _call_tool(session: Session, request: Request) -> bytes:
         request.ticket,
         _forward_progress(session, params.meta),
     )
-    return content.dress(result.text, stateless=request.stateless)
+    return content.dress(result, stateless=request.stateless)
 
 
 async def _find_tool(session: Session, request: Request, name: str) -> Row:

@@ -32,6 +32,9 @@ ATTACH = "notifications/dev.mcpd/attach"
 
 LISTEN = "subscriptions/listen"
 
+#: Requests that take no place: a ping is answered promptly whatever runs (5.7), a subscription stays open.
+PLACELESS = frozenset({"ping", LISTEN})
+
 #: Open subscriptions of one session.
 STREAMS = 16
 
@@ -41,7 +44,7 @@ LONGEST_ID = 300
 #: Requests that wait for one of the session's places; more are refused as busy.
 WAITING = 256
 
-#: A reader that lets this many bytes of answers lie gets no further requests read (backpressure)...
+#: From a reader that lets this many bytes of answers lie no further request is read or served...
 QUEUE_HIGH = 4 * 1024 * 1024
 #: ...and gets no notifications: progress is lost, a changed list is told later.
 NOTICE_HIGH = 256 * 1024
@@ -169,18 +172,21 @@ class Session:
                 await self.writer.drained()
         if self._buffer.dropped != self._dropped:
             self._dropped = self._buffer.dropped
-            self._answer_failure(b"null", Failure("invalid_request", "a message is at most 16 MiB long"))
+            self._refuse_line(Failure("invalid_request", "a message is at most 16 MiB long"))
 
     async def _end(self) -> None:
         """The peer is gone, or has only finished writing (`printf ... | mcpctl bridge`)."""
         self._ended = True
         if self._running:
             await hung_up(self._fd)
+        await self.writer.drained()
         self._nursery.cancel_scope.cancel()
         await trio.lowlevel.checkpoint()
 
     async def _serve(self, waiting: Waiting) -> None:
         message, key, ticket, batch = waiting
+        if self.writer.queued > QUEUE_HIGH:
+            await self.writer.drained()
         answer = await self._face.serve(self, message, key, ticket)
         del self._running[key]
         if batch is not None:
@@ -201,7 +207,7 @@ class Session:
         try:
             message = jsonrpc.read(line)
         except Failure as e:
-            self._answer_failure(b"null", e)
+            self._refuse_line(e)
             return
         self._take(message, None)
 
@@ -219,22 +225,20 @@ class Session:
                 self._notified(message)
             return
         if key[:1] not in b'"-0123456789' or key in self._running or len(key) > LONGEST_ID:
-            self._answer_failure(
-                b"null",
-                Failure("invalid_request", "an id is a string or an integer, not used by an open request"),
-            )
+            why = "an id is a string or an integer, not used by an open request"
+            self._refuse_line(Failure("invalid_request", why), batch)
             return
-        stream = message.method == LISTEN
-        if len(self._waiting) >= WAITING or (stream and len(self.listens) >= STREAMS):
+        placeless = message.method in PLACELESS
+        full = len(self.listens) >= STREAMS if message.method == LISTEN else len(self._waiting) >= WAITING
+        if full and message.method != "ping":
             busy = Failure("busy", "too many requests of this session wait", hint="try again later")
-            self.writer.write(self._face.refused(message, busy, self.revision is None))
+            self._send(self._face.refused(message, busy, self.revision is None), batch)
             return
         ticket = self._running[key] = Ticket()
         waiting = Waiting(message, key, ticket, batch)
         if batch is not None:
             batch.open(key)
-        if stream:
-            # It stays open, so it takes no place.
+        if placeless:
             self._nursery.start_soon(self._serve, waiting)
         else:
             self._waiting.append(waiting)
@@ -243,20 +247,29 @@ class Session:
         """An array of messages is answered by an array (JSON-RPC 2.0, section 6)."""
         try:
             lines = jsonrpc.read_batch(line)
-            messages = [jsonrpc.read(item) for item in lines]
-            if not messages:
+            if not lines:
                 raise Failure("invalid_request", "an empty batch")
         except Failure as e:
-            self._answer_failure(b"null", e)
+            self._refuse_line(e)
             return
         batch = Batch(self.writer)
-        for message in messages:
-            self._take(message, batch)
+        for item in lines:
+            try:
+                self._take(jsonrpc.read(item), batch)
+            except Failure as e:
+                self._refuse_line(e, batch)
         batch.close()
 
-    def _answer_failure(self, key: bytes, failure: Failure) -> None:
+    def _refuse_line(self, failure: Failure, batch: Batch | None = None) -> None:
+        """Answer what was no request; its id, if it has one, cannot be told from another's."""
         error = jsonrpc.error_text(failure.code, failure.message, failure.details())
-        self.writer.write(jsonrpc.error_line(key, error))
+        self._send(jsonrpc.error_line(b"null", error), batch)
+
+    def _send(self, line: bytes, batch: Batch | None) -> None:
+        if batch is None:
+            self.writer.write(line)
+        else:
+            batch.add(line)
 
     # ----------------------------------------------------------- notifications
 
@@ -347,11 +360,15 @@ class Batch:
     def open(self, key: bytes) -> None:
         self._open.add(key)
 
+    def add(self, line: bytes) -> None:
+        """An answer to something that was not opened."""
+        self._answers.append(line.rstrip(b"\n"))
+
     def put(self, key: bytes, line: bytes | None) -> None:
         """An answer, or None for a request that gets none."""
         self._open.discard(key)
         if line:
-            self._answers.append(line.rstrip(b"\n"))
+            self.add(line)
         self._flush()
 
     def close(self) -> None:

@@ -35,6 +35,8 @@ class Bounded(msgspec.Struct, frozen=True):
     is_error: bool = False
     cut: bool = False
     """Whether anything was left out."""
+    typed: bool = False
+    """Whether it has a `resultType`."""
 
 
 class _Result(msgspec.Struct, rename="camel"):
@@ -84,7 +86,7 @@ def bound(result: bytes, cap: int) -> Bounded:
             text = _with_member(text, "_meta", kept)
             top = _RESULT.decode(text)
         if not cap or len(text) <= min(cap, STRUCTURED):
-            return Bounded(text, top.is_error)
+            return Bounded(text, top.is_error, typed=top.result_type is not UNSET)
         return _cut(text, top, cap)
     except _UNREADABLE as error:
         raise Failure("bad_answer", f"cannot read the server's result: {error}") from None
@@ -172,12 +174,13 @@ def _cut(text: bytes, top: _Result, cap: int) -> Bounded:
         changed["isError"] = b"true"
     if notes or kept != blocks:
         changed["content"] = b"[" + b",".join(kept + [text_block(note) for note in notes]) + b"]"
+    typed = top.result_type is not UNSET
     if not changed:
-        return Bounded(text, top.is_error)
+        return Bounded(text, top.is_error, typed=typed)
     members = split_members(text) | changed
     if structured > STRUCTURED:
         del members["structuredContent"]
-    return Bounded(b"{" + join_members(members) + b"}", top.is_error or "isError" in changed, True)
+    return Bounded(b"{" + join_members(members) + b"}", top.is_error or "isError" in changed, True, typed)
 
 
 def _notes(budget: _Budget) -> list[str]:
@@ -247,19 +250,15 @@ def text_block(text: str) -> bytes:
     return b'{"type":"text","text":' + msgspec.json.encode(text) + b"}"
 
 
-def dress(result: bytes, *, stateless: bool) -> bytes:
-    """A result for an agent's era: `resultType` is required since 2026-07-28, unknown before.
-
-    The result is the text of a JSON object.
-    """
-    if b"resultType" in result and "resultType" in (members := split_members(result)):
-        if stateless:
-            return result
+def dress(result: Bounded, *, stateless: bool) -> bytes:
+    """A result for an agent's era: `resultType` is required since 2026-07-28, unknown before (4.2, 8.1)."""
+    if result.typed == stateless:
+        return result.text
+    if result.typed:
+        members = split_members(result.text)
         del members["resultType"]
         return b"{" + join_members(members) + b"}"
-    if not stateless:
-        return result
-    inner = result.lstrip()[1:].lstrip()
+    inner = result.text.lstrip()[1:].lstrip()
     return b'{"resultType":"complete"' + (inner if inner.startswith(b"}") else b"," + inner)
 
 

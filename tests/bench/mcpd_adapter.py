@@ -20,6 +20,8 @@ import tomli_w
 from benchlib import LineConn, UnixLineTarget, mcp_call, mcp_hello, wait_until
 
 POLICY = {"risk": "low", "approval": "never"}
+#: Results of 1 MB are compared, so none is cut.
+WHOLE = {"max_result": 0}
 
 
 def encode(server: str, tool: str, args: bytes) -> tuple[bytes, bytes]:
@@ -53,7 +55,7 @@ class Mcpd(UnixLineTarget):  # type: ignore[misc]
             name: {"command": words[0], "args": words[1:], "default_policy": POLICY}
             for name, words in servers.items()
         }
-        (folder / "config.toml").write_text(tomli_w.dumps({"servers": tables}), "utf-8")
+        (folder / "config.toml").write_text(tomli_w.dumps({"defaults": WHOLE, "servers": tables}), "utf-8")
         self.sock_path = os.path.join(self.tmp, "run", "agents", "default", "mcp.sock")
         self.spawn(self.command("", self.sock_path), env=self.environment())
         left = list(servers)

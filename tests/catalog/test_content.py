@@ -347,6 +347,10 @@ def test_any_bytes_give_a_result_or_a_bad_answer(junk: bytes, cap: int) -> None:
             json.loads(found.text.decode())
 
 
+def as_bounded(result: bytes) -> Bounded:
+    return Bounded(result, typed=b'"resultType":' in result)
+
+
 @pytest.mark.parametrize(
     ("result", "dressed"),
     [
@@ -358,7 +362,7 @@ def test_any_bytes_give_a_result_or_a_bad_answer(junk: bytes, cap: int) -> None:
     ],
 )
 def test_results_for_stateless_agents_say_their_type(result: bytes, dressed: bytes) -> None:
-    assert dress(result, stateless=True) == dressed
+    assert dress(as_bounded(result), stateless=True) == dressed
 
 
 @pytest.mark.parametrize(
@@ -372,7 +376,7 @@ def test_results_for_stateless_agents_say_their_type(result: bytes, dressed: byt
 )
 def test_results_for_other_agents_do_not(result: bytes, dressed: bytes) -> None:
     """A server of 2026-07-28 says it to mcpd, an older agent does not know it (protocol reference 4.8)."""
-    assert dress(result, stateless=False) == dressed
+    assert dress(as_bounded(result), stateless=False) == dressed
 
 
 def test_a_verdict_is_a_result_that_says_its_kind() -> None:
