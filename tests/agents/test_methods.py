@@ -100,9 +100,7 @@ async def test_requests_may_follow_initialize_without_waiting_for_its_answer(
                 json.dumps(agent.message("initialize", hello, 1)),
                 json.dumps(agent.message("notifications/initialized")),
                 json.dumps(agent.message("tools/list", {}, 2)),
-                json.dumps(
-                    agent.message("tools/call", {"name": "tiny__echo", "arguments": {"text": "x"}}, 3)
-                ),
+                json.dumps(agent.message("tools/call", call, 3)),
             )
             assert (await agent.answer(1))["result"]["protocolVersion"] == agent.revision
             assert len((await agent.answer(2))["result"]["tools"]) == 7

@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import trio
 
 from mcpd.agents.serve import announce, serve_connection
+from mcpd.agents.session import Session
 from mcpd.journal import Entry
 from tests.conftest import Home
 from tests.control.world import Refused as Refused
@@ -243,6 +244,11 @@ class Stage(World):
         if not client.modern:
             await client.initialize()
         return client
+
+    @property
+    def session(self) -> Session:
+        """The session of the oldest connection that still lasts."""
+        return cast("Session", next(iter(self.broker.sessions.values())))
 
     async def until(self, topic: str, condition: Any) -> None:
         """Wait for a condition that becomes true with a change of the topic."""
