@@ -96,9 +96,13 @@ def test_a_request_comes_back_as_it_went_out(value: Any) -> None:
 )
 def test_arguments_with_two_meanings_are_refused(text: bytes) -> None:
     """By the reader of the line, or by the check that follows it."""
-    with pytest.raises(Failure) as caught:
+
+    def read_and_check() -> None:
         message = jsonrpc.read(b'{"id":1,"method":"tools/call","params":' + text + b"}")
         jsonrpc.check_arguments(bytes(message.params))
+
+    with pytest.raises(Failure) as caught:
+        read_and_check()
     assert caught.value.kind in ("parse_error", "invalid_request", "invalid_params")
 
 

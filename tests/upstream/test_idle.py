@@ -20,9 +20,7 @@ async def test_an_unused_server_is_stopped_and_started_on_demand(real_clock: Non
         assert upstream.status.pid != first.pid
 
 
-async def test_a_server_lives_as_long_as_a_session_that_has_used_it(
-    real_clock: None, tmp_path: Path
-) -> None:
+async def test_a_server_lives_as_long_as_a_session_that_has_used_it(real_clock: None, tmp_path: Path) -> None:
     async with fleet_of(tiny(idle_timeout=0.1), cache=tmp_path) as fleet:
         upstream = fleet.find("tiny")
         upstream.users.add("s1")
