@@ -96,3 +96,18 @@ async def call_tool(
                 result_bytes=size,
             )
         )
+
+
+def record_unfound(broker: Broker, caller: Caller, name: str, failure: Failure) -> None:
+    """A call of something that is not there, or not for this agent, is recorded as well (n12)."""
+    broker.journal.record(
+        Entry(
+            session=caller.session,
+            agent=caller.agent,
+            pid=caller.pid,
+            exe=caller.exe,
+            tool=name[:200],
+            method="tools/call",
+            outcome=failure.kind,
+        )
+    )

@@ -15,7 +15,7 @@ import msgspec
 from mcpd import listing
 from mcpd.agents import cursors
 from mcpd.agents.session import Session
-from mcpd.calls import call_tool
+from mcpd.calls import call_tool, record_unfound
 from mcpd.catalog import content
 from mcpd.errors import VERDICTS, Failure, ServerError
 from mcpd.protocol import dialect, jsonrpc
@@ -199,8 +199,12 @@ async def _call_tool(session: Session, request: Request) -> bytes:
 
 
 async def _find_tool(session: Session, request: Request, name: str) -> Row:
-    with request.ticket.stoppable():
-        return await listing.find_tool(session.broker, session.key, name)
+    try:
+        with request.ticket.stoppable():
+            return await listing.find_tool(session.broker, session.key, name)
+    except Failure as e:
+        record_unfound(session.broker, session.caller, name, e)
+        raise
     raise Withdrawn
 
 

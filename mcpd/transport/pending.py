@@ -70,6 +70,11 @@ class Slot:
         self.expires = expires
 
     @property
+    def used_up(self) -> bool:
+        """Whether it is the time in all that ends the request, not its idle time."""
+        return self._ceiling > 0 and self.expires == self._ceiling
+
+    @property
     def settled(self) -> bool:
         return self._outcome is not None
 

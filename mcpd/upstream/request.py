@@ -47,7 +47,7 @@ async def request(
             raise _unknown(upstream, slot.written) from None
         except Failure as e:
             if e.kind == "timed_out":
-                raise _late(upstream, idle, total) from None
+                raise _late(upstream, slot) from None
             raise
         finally:
             ticket.waits_in(None)
@@ -80,11 +80,16 @@ def _unknown(upstream: Upstream, reached: bool) -> Failure:
     )
 
 
-def _late(upstream: Upstream, idle: float, total: float) -> Failure:
+def _late(upstream: Upstream, slot: Slot) -> Failure:
+    if slot.used_up:
+        why = f"did not finish within {slot.total:g} s"
+        hint = "a longer `timeout_max` can be set under [defaults] in config.toml"
+    else:
+        why = f"gave no answer and no progress for {slot.idle:g} s"
+        hint = "a longer `timeout` can be set in the server's default_policy"
     return Failure(
         "timed_out",
-        f'server "{upstream.name}" gave no answer and no progress for {idle:g} s'
-        f" (at most {total:g} s in all); the request was cancelled",
-        hint="a longer `timeout` can be set in the server's default_policy",
+        f'server "{upstream.name}" {why}; the request was cancelled',
+        hint=hint,
         server=upstream.name,
     )

@@ -175,7 +175,7 @@ class Agent:
             error = answer["error"]
             assert type(error["code"]) is int
             assert isinstance(error["message"], str)
-            raise Refused({"data": {"kind": ""}, **error})
+            raise Refused({**error, "data": {"kind": "", **error.get("data", {})}})
         if method in RESULTS and not odd:
             check(self.revision, RESULTS[method], answer["result"])
         return answer["result"]
