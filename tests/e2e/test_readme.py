@@ -1,15 +1,17 @@
-"""The commands of the README's "Daily use", typed in their order, do what it says."""
+"""What the README shows, typed as it stands, does what it says."""
 
 from __future__ import annotations
 
+import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import Daemon
+from tests.e2e.harness import LIMIT, Daemon, lively
 
 ROOT = Path(__file__).parents[2]
 FILESYSTEM = ROOT / "tests/servers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
@@ -33,6 +35,23 @@ def test_daily_use(daemon: Daemon) -> None:
     denied = [(line, code) for line, code in codes[:reload] if code != 0]
     assert denied == [("mcpctl call notes__list_allowed_directories", 5)]
     assert [code for _, code in codes[reload:]] == [0] * (len(codes) - reload), codes
+
+
+def test_talk_by_hand(daemon: Daemon) -> None:
+    """All lines at once and then the end of the stream, as `socat` sends them; ten times, for their order."""
+    (lines,) = re.findall(r"<<'EOF'\n(.*?)^EOF$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+    daemon.server("lively", lively(daemon.home.root / "lively.log"))
+    daemon.start()
+    for _ in range(10):
+        with socket.socket(socket.AF_UNIX) as agent:
+            agent.settimeout(LIMIT)
+            agent.connect(str(daemon.sockets / "agents/default/mcp.sock"))
+            agent.sendall(lines.encode())
+            agent.shutdown(socket.SHUT_WR)
+            opened, listed = map(json.loads, agent.makefile("rb"))
+        assert (opened["id"], listed["id"]) == (1, 2)
+        assert opened["result"]["serverInfo"]["name"] == "mcpd"
+        assert "lively__echo" in [tool["name"] for tool in listed["result"]["tools"]]
 
 
 def daily_use() -> str:
