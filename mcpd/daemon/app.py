@@ -6,6 +6,7 @@ the sockets, then the servers (open calls get their error), then the sessions, t
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
@@ -50,6 +51,8 @@ STOP_LIMIT = 15
 LAST_WORDS = 0.2
 #: Seconds between two changes of what `systemctl status` shows.
 STATUS_PAUSE = 1.0
+#: Seconds until the kernel is asked again for a watch on the user's files.
+BLIND = 30.0
 
 
 def run(paths: Paths, lock: Lock, guard: Guard, *, on_demand: bool) -> None:
@@ -237,14 +240,19 @@ async def _follow_agents(broker: Broker, doors: Doors) -> None:
 
 async def _follow_files(broker: Broker, watch: Watch | None) -> None:
     """Apply by itself what narrows when the user's files change (a03)."""
-    while watch is not None:
-        with watch:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_until_moved, broker, nursery.cancel_scope)
-                await watch.changed()
-                nursery.cancel_scope.cancel()
-        watch = _watch(broker.config_dir, broker.config.settings.servers_dir)
-        await admin.apply_watched(broker)
+    while True:
+        if watch is None:
+            await trio.sleep(BLIND)
+        else:
+            with watch:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_until_moved, broker, nursery.cancel_scope)
+                    with contextlib.suppress(OSError):  # the kernel took it back: ask anew
+                        await watch.changed()
+                    nursery.cancel_scope.cancel()
+        watch = _watch(broker.config_dir, broker.config.settings.servers_dir, told=watch is None)
+        if watch is not None:
+            await admin.apply_watched(broker)
 
 
 async def _until_moved(broker: Broker, scope: trio.CancelScope) -> None:
@@ -256,12 +264,13 @@ async def _until_moved(broker: Broker, scope: trio.CancelScope) -> None:
                 scope.cancel()
 
 
-def _watch(config: str, servers_dir: str) -> Watch | None:
+def _watch(config: str, servers_dir: str, *, told: bool = False) -> Watch | None:
     """On the folders of the user's files; None when the kernel has no watch left."""
     try:
         return Watch([Path(config), Path(servers_dir), Path(config, "agents.d")])
     except OSError as e:
-        log.warning("changed files are not noticed, use `mcpctl reload`: %s", e.strerror)
+        if not told:
+            log.warning("changed files are not noticed, use `mcpctl reload`: %s", e.strerror)
         return None
 
 

@@ -37,7 +37,10 @@ class Lock:
         return _same_file(self.path, self._fd)
 
     def renew(self) -> None:
-        """Take the lock again after somebody removed the file. Raises Taken when another was faster."""
+        """Take the lock again after somebody removed the file.
+
+        Raises Taken when another was faster, Failure when it cannot be taken; the old one is held on to then.
+        """
         fd = _take(self.path)
         os.close(self._fd)
         self._fd = fd
@@ -74,7 +77,7 @@ def _take(path: str) -> int:
 def _same_file(path: str, fd: int) -> bool:
     try:
         return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
-    except FileNotFoundError:
+    except OSError:  # gone, or its folder is no folder any more
         return False
 
 

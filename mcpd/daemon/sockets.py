@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import socket
 import stat
@@ -37,6 +38,8 @@ BACKLOG = 4096
 
 #: Seconds until the next try after the process or the machine ran out of descriptors or memory.
 BREATH = 0.1
+#: Seconds until the next look at what the kernel does not tell us about, or what could not be mended.
+AGAIN = 2.0
 #: What the sockets are called in the units (FileDescriptorName).
 CONTROL_NAME = "control"
 DEFAULT_NAME = "agent-default"
@@ -86,7 +89,11 @@ class Door:
         make_private(os.path.dirname(self.path), self._uid)
         check_socket_path(self.path)
         _clear_way(self.path, self._uid)
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        kind = socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+        try:
+            sock = socket.socket(socket.AF_UNIX, kind)
+        except OSError as e:
+            raise _cannot_listen(self.path, e) from None
         try:
             # The file gets the mode of the unbound socket less the umask: it is never open to others.
             os.fchmod(sock.fileno(), 0o600)
@@ -95,7 +102,7 @@ class Door:
             sock.listen(BACKLOG)
         except OSError as e:
             sock.close()
-            raise Failure("refused", f'cannot listen on "{self.path}": {str(e.strerror).lower()}') from None
+            raise _cannot_listen(self.path, e) from None
         old, self._sock, self._ours = self._sock, sock, True
         self._identity = _identity(self.path)
         if old is not None:
@@ -134,7 +141,7 @@ class Door:
         if self._sock is None:
             return
         if self._ours and self.intact:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # a dead socket that stays is in nobody's way
                 os.unlink(self.path)
         trio.lowlevel.notify_closing(self._sock)
         self._sock.close()
@@ -155,6 +162,8 @@ def _clear_way(path: str, uid: int) -> None:
         found = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
         return
+    except OSError as e:
+        raise _cannot_listen(path, e) from None
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != uid:
         kind = (
             "a socket of another user"
@@ -166,7 +175,21 @@ def _clear_way(path: str, uid: int) -> None:
             f'cannot listen on "{path}": {kind} is in the way',
             hint="move it away; mcpd does not remove it",
         )
-    os.unlink(path)
+    try:
+        os.unlink(path)
+    except OSError as e:
+        raise _cannot_listen(path, e) from None
+
+
+def _cannot_listen(path: str, e: OSError) -> Failure:
+    return Failure("refused", f'cannot listen on "{path}": {str(e.strerror).lower()}')
+
+
+def _listens(sock: socket.socket) -> bool:
+    """Whether it is a listening stream socket with a path; a unit can pass anything by mistake."""
+    path = sock.getsockname() if sock.family == socket.AF_UNIX and sock.type == socket.SOCK_STREAM else ""
+    listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    return bool(listening) and isinstance(path, str) and path.startswith("/")
 
 
 _KINDS = {
@@ -217,6 +240,10 @@ class Doors:
         self._agents: dict[str, _Entrance] = {}
         self._nursery: trio.Nursery | None = None
         self._closed = False
+        self._broken = ""
+        """What was said last about a lock that cannot be had again."""
+        self._blind = False
+        """The kernel has no watch for us."""
 
     @property
     def agent_sockets(self) -> dict[str, str]:
@@ -229,14 +256,15 @@ class Doors:
         Raises Failure when it cannot: then there is no daemon.
         """
         for name, socks in passed.items():
-            if name not in (CONTROL_NAME, DEFAULT_NAME) or len(socks) != 1:
-                log.warning('closing %d sockets passed as "%s": not known here', len(socks), name)
+            if name not in (CONTROL_NAME, DEFAULT_NAME) or len(socks) != 1 or not all(map(_listens, socks)):
+                log.warning('closing %d sockets passed as "%s": not of use here', len(socks), name)
                 for sock in socks:
                     sock.close()
-        for sock in passed.get(CONTROL_NAME, []):
+        usable = {name: [sock for sock in socks if sock.fileno() >= 0] for name, socks in passed.items()}
+        for sock in usable.get(CONTROL_NAME, []):
             self._control.door.take(sock)
         self._open(self._control.door)
-        self._add(DEFAULT_AGENT, passed.get(DEFAULT_NAME, []))
+        self._add(DEFAULT_AGENT, usable.get(DEFAULT_NAME, []))
 
     def apply(self, agents: Iterable[str]) -> None:
         """Listen for exactly these agents and the default one; the sessions of a removed agent end."""
@@ -323,33 +351,56 @@ class Doors:
     async def _keep(self) -> None:
         """Bind again what vanished or was replaced, told by the kernel (inotify); until `close`."""
         while not self._closed:
-            try:
-                watch = Watch(map(Path, self._folders()))
-            except OSError as e:
-                log.warning("cannot see whether a socket file is removed: %s", str(e.strerror).lower())
-                await trio.sleep_forever()
             # Anew each time, because the agents change; that too is seen in the folder of their folders.
-            with watch:
+            watch = self._watch()
+            with watch or contextlib.nullcontext():
                 try:
-                    self._check()
+                    whole = self._check()
                 except Taken as taken:
                     log.critical("stopping: %s", taken.message)
                     self._stop.set()
                     return
-                await watch.changed()
+                with trio.move_on_after(math.inf if watch and whole else AGAIN):
+                    await _change(watch)
+
+    def _watch(self) -> Watch | None:
+        """None while the kernel has no watch left; then we look ourselves (n21)."""
+        try:
+            watch = Watch(map(Path, self._folders()))
+        except OSError as e:
+            if not self._blind:
+                log.warning("cannot be told when a socket file is removed: %s", str(e.strerror).lower())
+            self._blind = True
+            return None
+        self._blind = False
+        return watch
 
     def _folders(self) -> list[str]:
         return [self._paths.runtime, self._paths.agents, *map(self._paths.agent_folder, self._agents)]
 
-    def _check(self) -> None:
-        """Make every door lead here again. Raises Taken when the folder is another daemon's now."""
-        if not self._lock.intact:
-            make_private(self._paths.runtime, self._uid)
-            self._lock.renew()
-            log.warning('took the lock "%s" again: somebody had removed the file', self._lock.path)
+    def _check(self) -> bool:
+        """Make every door lead here again; False when something could not be mended yet.
+
+        Raises Taken when the folder is another daemon's now.
+        """
+        try:
+            if not self._lock.intact:
+                make_private(self._paths.runtime, self._uid)
+                self._lock.renew()
+                log.warning('took the lock "%s" again: somebody had removed the file', self._lock.path)
+        except Taken:
+            raise
+        except Failure as failure:
+            # Whoever is in stays and is served. Nothing is bound: only the lock's holder may.
+            if failure.message != self._broken:
+                log.error("%s", failure.message)
+            self._broken = failure.message
+            return False
+        self._broken = ""
         for entrance in self._entrances():
             if not entrance.door.intact:
                 self._bind_again(entrance)
+        return all(entrance.door.intact for entrance in self._entrances())
 
     def _bind_again(self, entrance: _Entrance) -> None:
         try:
@@ -361,3 +412,12 @@ class Doors:
         else:
             log.warning('bound "%s" again: somebody had removed or replaced it', entrance.door.path)
             entrance.broken = ""
+
+
+async def _change(watch: Watch | None) -> None:
+    """Return when something changed in the folders, or their watch was lost."""
+    if watch is None:
+        await trio.sleep_forever()
+    else:
+        with contextlib.suppress(OSError):
+            await watch.changed()

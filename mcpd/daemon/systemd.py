@@ -6,11 +6,15 @@ The one import of systemd-python. Without it the two small protocols are spoken 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import logging
 import os
 import socket
 from collections.abc import Mapping
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 FIRST_FD = 3  # SD_LISTEN_FDS_START
 
@@ -56,7 +60,13 @@ def take_sockets() -> dict[str, list[socket.socket]]:
         return {}
     passed: dict[str, list[socket.socket]] = {}
     for fd, name in _listen_fds().items():
-        sock = socket.socket(fileno=fd)
+        try:
+            sock = socket.socket(fileno=fd)
+        except OSError:  # a FIFO or a file of a unit of somebody's own
+            log.warning('closing descriptor %d passed as "%s": it is no socket', fd, name)
+            with contextlib.suppress(OSError):
+                os.close(fd)
+            continue
         sock.setblocking(False)
         passed.setdefault(name, []).append(sock)
     return passed
@@ -70,7 +80,8 @@ def _listen_fds() -> dict[int, str]:
         for variable in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
             os.environ.pop(variable, None)
         for fd in names:
-            os.set_inheritable(fd, False)
+            with contextlib.suppress(OSError):  # promised and not there
+                os.set_inheritable(fd, False)
         return names
     return {int(fd): str(name) for fd, name in daemon.listen_fds_with_names().items()}
 

@@ -262,6 +262,76 @@ async def test_sockets_of_systemd_are_served_and_stay(place: Place, real_clock: 
     assert not place.default.exists(), "that one was ours in the end"
 
 
+@pytest.mark.parametrize("kind", ["tcp", "without a path", "not listening", "datagram"])
+async def test_what_systemd_passes_by_mistake_is_not_served(
+    place: Place, said: Said, real_clock: None, kind: str
+) -> None:
+    family = socket.AF_INET if kind == "tcp" else socket.AF_UNIX
+    passed = socket.socket(family, socket.SOCK_DGRAM if kind == "datagram" else socket.SOCK_STREAM)
+    if kind == "tcp":
+        passed.bind(("127.0.0.1", 0))
+    else:
+        passed.bind(f"\0mcpd-test-{os.getpid()}" if kind == "without a path" else str(place.control))
+    if kind in ("tcp", "without a path"):
+        passed.listen()
+    place.doors.open({"control": [passed]})
+    assert "of use here" in await said.line()
+    assert passed.fileno() == -1
+    async with trio.open_nursery() as nursery:
+        await nursery.start(place.doors.run)
+        assert await greeting(place.control) == "control"
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("kind", ["a file for the folder", "a folder for the lock", "open to others"])
+async def test_a_runtime_folder_that_cannot_be_had_again_ends_nobody(
+    place: Place, said: Said, real_clock: None, kind: str
+) -> None:
+    lock_file = Path(place.paths.lock)
+    async with place.running(), visit(place.default) as visitor:
+        if kind == "a file for the folder":
+            shutil.rmtree(place.runtime)
+            place.runtime.write_text("")
+        else:
+            if kind == "open to others":
+                place.runtime.chmod(0o755)
+            lock_file.unlink()
+            if kind == "a folder for the lock":
+                lock_file.mkdir()
+        assert "cannot" in await said.line()
+        if kind == "a file for the folder":
+            place.runtime.unlink()
+        elif kind == "open to others":
+            place.runtime.chmod(0o700)  # no event tells of this
+        else:
+            lock_file.rmdir()
+        while not place.lock.intact:
+            assert await said.line()
+        assert await greeted_again(place.control) == "control"
+        assert not place.stop.is_set()
+        await visitor.send_all(b"still here")
+        assert await visitor.receive_some() == b""
+
+
+async def test_without_a_descriptor_left_what_vanishes_is_bound_again_later(
+    place: Place, said: Said, real_clock: None
+) -> None:
+    async with place.running():
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        probe = os.dup(0)
+        os.close(probe)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (probe, hard))
+        try:
+            place.control.unlink()
+            place.default.unlink()
+            assert "cannot listen" in await said.line()
+            assert "cannot listen" in await said.line()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert await greeted_again(place.control) == "control"
+        assert await greeted_again(place.default) == "default"
+
+
 async def test_an_agent_comes_and_goes(place: Place, said: Said, real_clock: None) -> None:
     coder = Path(place.paths.agent_socket("coder"))
     async with place.running() as doors:

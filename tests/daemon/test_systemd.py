@@ -75,6 +75,22 @@ def test_passed_sockets_are_taken_over_once(tmp_path: Path) -> None:
     assert run.stdout.splitlines() == [f"control {tmp_path / 's'} 3 False False", "[]"]
 
 
+def test_what_is_no_socket_is_closed_and_the_rest_is_taken() -> None:
+    reader, writer = os.pipe()
+    run = subprocess.run(
+        [sys.executable, "-c", TAKER, str(reader)],
+        pass_fds=[reader],
+        env={**os.environ, "LISTEN_FDS": "2", "LISTEN_FDNAMES": "control:gone", "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    os.close(reader)
+    os.close(writer)
+    assert run.stdout.splitlines() == ["[]"]
+    assert 'closing descriptor 3 passed as "control": it is no socket' in run.stderr
+
+
 @pytest.mark.parametrize(
     ("environ", "interval"),
     [
