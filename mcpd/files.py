@@ -28,18 +28,25 @@ def read_own(path: Path, limit: int) -> bytes:
     """
     # O_NONBLOCK: opening a FIFO that nobody writes would wait for ever.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    with open(fd, "rb") as file:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            raise Unfit("it is not a regular file")
-        if info.st_uid not in (os.geteuid(), 0):
-            raise Unfit("it belongs to another user")
-        if info.st_mode & stat.S_IWOTH:
-            raise Unfit("everybody may write to it (chmod o-w)")
-        data = file.read(limit + 1)
+    try:
+        # First, because a folder cannot be made a file object: the descriptor would be nobody's.
+        _check_fit(os.fstat(fd))
+        with open(fd, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(fd)
     if len(data) > limit:
         raise Unfit(f"it is larger than {limit} bytes")
     return data
+
+
+def _check_fit(info: os.stat_result) -> None:
+    if not stat.S_ISREG(info.st_mode):
+        raise Unfit("it is not a regular file")
+    if info.st_uid not in (os.geteuid(), 0):
+        raise Unfit("it belongs to another user")
+    if info.st_mode & stat.S_IWOTH:
+        raise Unfit("everybody may write to it (chmod o-w)")
 
 
 def make_private_folder(path: Path) -> None:

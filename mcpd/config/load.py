@@ -236,7 +236,11 @@ class _Found:
         if len(names) > MAX_FILES:
             self.note(str(path), Fault("", f"only the first {MAX_FILES} of {len(names)} files are read"))
         for name in names[:MAX_FILES]:
-            yield path / name
+            if _is_text(name):
+                yield path / name
+            else:
+                shown = os.fsencode(name).decode("utf-8", "backslashreplace")
+                self.note(str(path), Fault("", f'cannot use the file "{shown}": its name is not UTF-8 text'))
 
     def server_file(self, file: Path) -> None:
         table = self._read(file, lambda fault: self._add_server(_broken(file, fault)))
@@ -300,6 +304,15 @@ class _Found:
             self.note(source, Fault("", f'the agent "{name}" is already defined in {first.source}'))
             return
         self.agents[agent.name] = agent
+
+
+def _is_text(name: str) -> bool:
+    """Whether the name of a file can be shown and sent: the file system takes any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _broken(file: Path, fault: Fault) -> Faulty:

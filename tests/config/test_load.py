@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,6 +107,25 @@ def test_the_example_of_the_design_loads_as_far_as_this_version_goes(folder: Pat
             denied_tools=("*__delete_*",),
         )
     }
+
+
+def test_a_file_whose_name_is_no_text_hides_nothing_and_can_be_told(folder: Path) -> None:
+    """What is listed goes out as JSON, which has no place for such bytes: the control API would be gone."""
+    for inner in ("servers.d", "agents.d"):
+        (folder / inner / os.fsdecode(b"\xff.toml")).write_text('command = "x"')
+    config = read(folder, good='command = "y"')
+    assert list(config.servers) == ["good"]
+    assert (config.faulty, config.agents) == ({}, {})
+    shown = 'cannot use the file "\\xff.toml": its name is not UTF-8 text'
+    assert [problem.message for problem in config.problems] == [shown, shown]
+    assert msgspec.json.encode(config.problems)
+
+
+def test_a_folder_by_the_name_of_a_file_keeps_no_descriptor(folder: Path) -> None:
+    (folder / "servers.d" / "dir.toml").mkdir()
+    before = len(os.listdir("/proc/self/fd"))
+    assert "it is not a regular file" in read(folder).faulty["dir"].message
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_server_file_has_the_fields_at_the_top(folder: Path) -> None:
