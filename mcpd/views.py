@@ -79,7 +79,7 @@ class Row:
     def because(self) -> str:
         """The deciding rules in one line, for the journal."""
         if not self._because:
-            self._because = "; ".join(self.ruling.because)
+            self._because = "; ".join(self.ruling.because)[:2000]
         return self._because
 
     @property
