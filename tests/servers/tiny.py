@@ -1,6 +1,7 @@
 """A stdio MCP server of a few tools, for tests that need a real child process (standard library only).
 
-Options: `--silent` never answers, `--tools N` lists N more tools, `--refuse` ends at once.
+Options: `--silent` never answers, `--tools N` lists N more tools, `--refuse` ends at once, `--deaf FILE`
+closes its input after its first listing and lives on, unless the file exists already.
 """
 
 from __future__ import annotations
@@ -77,10 +78,17 @@ def main() -> None:
     print("tiny server starts", file=sys.stderr, flush=True)
     if "--refuse" in sys.argv:
         sys.exit("tiny server has no wish to run")
+    deaf = option("--deaf")
     for line in sys.stdin:
         message = json.loads(line)
+        goes_deaf = deaf and message["method"] == "tools/list" and not os.path.exists(deaf)
+        if goes_deaf:
+            with open(deaf, "w"):
+                os.close(0)
         if "id" in message and "--silent" not in sys.argv:
             print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer(message)}), flush=True)
+        if goes_deaf:
+            time.sleep(600)
 
 
 if __name__ == "__main__":
