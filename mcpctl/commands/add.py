@@ -89,14 +89,22 @@ def refuse_values(options: Namespace) -> None:
     """Values cannot be kept in a secret store yet: name the file they go into (issue 2, scope 7)."""
     for option, table, values in (("--env", "env", options.env), ("--header", "headers", options.header)):
         if values:
-            # Only the key is repeated: the value may be a secret, and messages end up in logs.
-            key = values[0].partition("=")[0]
+            key = key_of(values[0])
             raise CallError(
                 "usage",
                 f'cannot store the value of "{option} {key}" yet',
                 f'add the server without it, write "{key}" into the table "{table}" of '
                 f"{config_folder(os.environ)}/servers.d/{options.name}.toml, then: mcpctl reload",
             )
+
+
+def key_of(given: str) -> str:
+    """The name in KEY=VALUE or `Key: value`. Nothing else is repeated: it may be a secret, and messages
+    end up in logs; a text without either mark may be a value alone.
+    """
+    marks = [at for at in map(given.find, "=:") if at > 0]
+    key = given[: min(marks, default=0)]
+    return key if key and all(c.isascii() and (c.isalnum() or c in "_-.") for c in key) else "KEY"
 
 
 def located(command: str, path: str | None) -> tuple[str, str]:
