@@ -134,13 +134,27 @@ def wait_while_starting(place: Place, attempt: Callable[[], T | None], deadline:
 def lock_held(path: str) -> bool:
     """Whether a process holds a flock on `path`. Only read: trying the lock could make a daemon lose it."""
     try:
-        inode = os.stat(path).st_ino
+        with open(path, "rb") as file:
+            found = os.fstat(file.fileno())
+            owner = file.read(32).strip().decode("ascii", "replace")
         with open("/proc/locks", encoding="ascii") as file:
             locks = [line.split() for line in file]
     except OSError:
         return False
-    # "1: FLOCK  ADVISORY  WRITE 4711 00:2d:1234 0 EOF"; waiters have "->" in the second field.
-    return any(len(f) > 5 and f[1] == "FLOCK" and f[5].rpartition(":")[2] == str(inode) for f in locks)
+    return any(is_lock_of(fields, found, owner) for fields in locks)
+
+
+def is_lock_of(fields: list[str], found: os.stat_result, owner: str) -> bool:
+    """Whether a line of /proc/locks tells of a flock on this file, whose first line names its owner.
+
+    "1: FLOCK  ADVISORY  WRITE 4711 00:2d:1234 0 EOF"; waiters have "->" in the second field. Two files of
+    different file systems may have one number; some file systems show stat another device than the kernel's.
+    """
+    if len(fields) < 6 or fields[1] != "FLOCK":
+        return False
+    device, _, inode = fields[5].rpartition(":")
+    own = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+    return inode == str(found.st_ino) and (device == own or fields[4] == owner)
 
 
 def wait_for(attempt: Callable[[], T | None], deadline: float, process: int | None) -> T | None:

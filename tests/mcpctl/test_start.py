@@ -124,6 +124,23 @@ def test_a_lock_that_is_held_is_seen_and_not_touched(folder: Path) -> None:
     assert not start.lock_held(str(path))
 
 
+def test_a_lock_of_another_file_with_the_same_number_is_none(folder: Path) -> None:
+    """Files of two tmpfs often share an inode number; btrfs shows stat a device of its own."""
+    found = folder.stat()
+    own = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+
+    def seen(device: str, inode: int, pid: str, kind: str = "FLOCK") -> bool:
+        line = f"1: {kind}  ADVISORY  WRITE {pid} {device}:{inode} 0 EOF"
+        return start.is_lock_of(line.split(), found, "4711")
+
+    assert seen(own, found.st_ino, "1")
+    assert seen("00:fff", found.st_ino, "4711")
+    assert not seen("00:fff", found.st_ino, "1")
+    assert not seen(own, found.st_ino + 1, "4711")
+    assert not seen(own, found.st_ino, "4711", "-> FLOCK")
+    assert not seen(own, found.st_ino, "4711", "POSIX")
+
+
 def test_made_folders_are_private(folder: Path) -> None:
     old = os.umask(0o022)
     try:
