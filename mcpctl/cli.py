@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from mcpctl import output
@@ -19,6 +18,12 @@ BEFORE = {"--json": False, "--no-spawn": False, "--socket": True}
 
 def main(words: list[str]) -> int:
     """Run one command line; returns its exit code."""
+    code = outcome(words)
+    output.settle()
+    return code
+
+
+def outcome(words: list[str]) -> int:
     if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -30,14 +35,11 @@ def main(words: list[str]) -> int:
             output.note(error.hint)
         return error.exit_code
     except BrokenPipeError:
-        # The reader has seen enough. Nothing may be left for the interpreter to write at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return DONE
+        return DONE  # the reader has seen enough
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
         output.note(f"cannot write the answer: {error.strerror}")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILED
     return code
 

@@ -99,9 +99,22 @@ def flush() -> None:
 
 
 def note(text: str) -> None:
-    """Print a message about the answer to stderr."""
+    """Print a message about the answer to stderr; one that nobody takes changes nothing."""
     if sys.stderr is not None:
-        sys.stderr.write(f"mcpctl: {visible(text)}\n")
+        try:
+            sys.stderr.write(f"mcpctl: {visible(text)}\n")
+        except OSError:
+            return
+
+
+def settle() -> None:
+    """Leave nothing to the interpreter's end, which would complain and take another exit code."""
+    for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

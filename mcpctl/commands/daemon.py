@@ -8,6 +8,7 @@ import os
 from mcpctl import __version__, client, output
 from mcpctl.commands import QUICK, Command, place, reach, waiting
 from mcpctl.commands.servers import trouble
+from mcpctl.connect import connect
 from mcpctl.errors import CallError
 
 TYPE_CHECKING = False
@@ -29,12 +30,22 @@ def overview(options: Namespace) -> int:
     except CallError as error:
         if error.kind != "not_running":
             raise
+        if options.json:
+            output.say_json('{"running":false}')
+            return 0
         output.say("mcpd is not running; the next command that needs it starts it")
         output.say("next: mcpctl add NAME -- COMMAND ARGS...   or: mcpctl list")
         return 0
     with mcpd:
-        status = mcpd.call("daemon.status", timeout=QUICK)
-        servers = mcpd.call("servers.list", timeout=QUICK)["servers"]
+        status, text = mcpd.request("daemon.status", timeout=QUICK)
+        found, listed = mcpd.request("servers.list", timeout=QUICK)
+    if options.json:
+        output.say_json(f'{{"running":true,"status":{text},{listed.strip()[1:]}')
+        return 0
+    servers = found["servers"]
+    where = place(options)
+    if where.moved_by:
+        output.note(f"using the daemon at {where.control}, as {where.moved_by} says")
     output.say(
         output.visible(
             f"mcpd {status['version']} runs since {output.duration(status['uptime'])} (pid {status['pid']}): "
@@ -112,13 +123,10 @@ def reload(options: Namespace) -> int:
 
 def stop(options: Namespace) -> int:
     """Stop the daemon and every server it runs; no error when it does not run."""
-    try:
-        mcpd = reach(options, spawn=False)
-    except CallError as error:
-        if error.kind != "not_running":
-            raise
+    mcpd = reach_to_stop(options)
+    if mcpd is None:
         output.note("mcpd is not running")
-        return 0
+        return say_stopped(options, was_running=False)
     with mcpd:
         process = watched(mcpd)
         limit = options.timeout or STOP_LIMIT
@@ -129,6 +137,25 @@ def stop(options: Namespace) -> int:
                 raise
         if not (mcpd.wait_closed(limit) and ended(process, limit)):
             raise CallError("timed_out", f"mcpd still closes its servers after {limit:g} s")
+    return say_stopped(options, was_running=True)
+
+
+def reach_to_stop(options: Namespace) -> client.Client | None:
+    """A connection to a daemon of any API: stopping is how a mismatch ends. None when none runs."""
+    try:
+        return reach(options, spawn=False)
+    except CallError as error:
+        if error.kind == "not_running":
+            return None
+        if error.kind != "api_mismatch":
+            raise
+    sock = connect(place(options).control)
+    return None if sock is None else client.Client(sock)
+
+
+def say_stopped(options: Namespace, *, was_running: bool) -> int:
+    if options.json:
+        output.say_json(json.dumps({"was_running": was_running}))
     return 0
 
 

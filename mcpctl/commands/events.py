@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def events(options: Namespace) -> int:
-    """Follow what happens: states, catalogues, sessions, calls."""
+    """Follow what happens: states, catalogues, servers, sessions."""
     params: dict[str, object] = {"topics": options.topic} if options.topic else {}
     with reach(options) as mcpd:
         seen = subscribe(mcpd, params)
@@ -57,7 +57,7 @@ def _events(arguments: Arguments) -> None:
     arguments.add_argument(
         "--topic",
         action="append",
-        choices=("status", "catalog", "servers", "sessions", "calls"),
+        choices=("status", "catalog", "servers", "sessions"),
         help="only this topic; may be given several times",
     )
     arguments.add_argument("-n", "--count", type=int, default=-1, metavar="N", help="end after so many")

@@ -181,6 +181,24 @@ def test_a_reader_that_has_seen_enough(daemon: Control, folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_message_that_nobody_takes_changes_no_exit_code(folder: Path) -> None:
+    """`mcpctl ... 2>&1 | head` and a full disk: stderr cannot be written, the answer is the same."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open("/dev/full", "wb") as full, os.fdopen(writer, "wb") as pipe:
+        for stderr in (full, pipe):
+            for words, code in ((["no-such-verb"], 2), (["list", "--no-such-option"], 2), (["status"], 3)):
+                done = subprocess.run(
+                    command(*words),
+                    env=environment(folder),
+                    stdout=stderr,
+                    stderr=stderr,
+                    timeout=LIMIT,
+                    check=False,
+                )
+                assert done.returncode == code
+
+
 def test_an_answer_that_cannot_be_written(daemon: Control, folder: Path) -> None:
     daemon.answers["servers.list"] = {"servers": [server()]}
     with open("/dev/full", "wb") as full:

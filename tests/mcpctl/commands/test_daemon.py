@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcpctl.harness import LIMIT, Control, Hang, Hangup, run, server
+from tests.mcpctl.harness import LIMIT, Control, Hang, Hangup, Refusal, run, server
 
 STATUS: dict[str, Any] = {
     "version": "0.1.0",
@@ -66,6 +66,18 @@ def test_the_next_step(
     assert said in done.stdout.splitlines()[-1]
 
 
+def test_alone_as_json(daemon: Control, folder: Path) -> None:
+    daemon.answers |= {"daemon.status": STATUS, "servers.list": {"servers": [server()]}}
+    alone = run(folder, "--json")
+    assert json.loads(alone.stdout) == {"running": True, "status": STATUS, "servers": [server()]}
+    assert "MCPD_RUNTIME_DIR" in run(folder).stderr, "a moved socket is said (DESIGN 9)"
+
+
+def test_without_a_daemon_as_json(folder: Path) -> None:
+    assert json.loads(run(folder, "--json").stdout) == {"running": False}
+    assert json.loads(run(folder, "stop", "--json").stdout) == {"was_running": False}
+
+
 def test_reload(daemon: Control, folder: Path) -> None:
     found = {"added": ["a", "b"], "changed": [], "removed": ["c"], "unchanged": ["d"], "problems": [PROBLEM]}
     daemon.answers["daemon.reload"] = found
@@ -90,6 +102,15 @@ def test_stop_waits_for_the_end(daemon: Control, folder: Path, answer: Any) -> N
     with process:
         assert run(folder, "stop").returncode == 0
         process.wait(LIMIT)
+
+
+def test_a_daemon_of_another_api_can_be_stopped(daemon: Control, folder: Path) -> None:
+    """It is what the message about the mismatch asks for."""
+    daemon.answers |= {"hello": Refusal("api_mismatch", api=[2, 3]), "daemon.stop": {}}
+    daemon.hang_up_after.add("daemon.stop")
+    assert run(folder, "status").returncode == 8
+    done = run(folder, "stop", "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"was_running": True})
 
 
 def test_a_stop_that_takes_too_long(daemon: Control, folder: Path) -> None:

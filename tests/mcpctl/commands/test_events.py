@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mcpd.api.events import TOPICS
 from tests.mcpctl.harness import Control, run
 
 
@@ -29,6 +30,11 @@ def test_events(daemon: Control, folder: Path) -> None:
     assert daemon.params("events.subscribe") == {"topics": ["status"]}
     done = run(folder, "events", "--json", "-n", "1")
     assert json.loads(done.stdout) == event(5)["params"]
+
+
+def test_the_topics_are_those_of_the_daemon(folder: Path) -> None:
+    done = run(folder, "events", "--help")
+    assert "{" + ",".join(TOPICS) + "}" in "".join(done.stdout.split())
 
 
 def test_after_a_lag_it_goes_on_where_it_was(daemon: Control, folder: Path) -> None:
