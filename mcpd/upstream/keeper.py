@@ -68,7 +68,8 @@ class Keeper:
         self._wanted = trio.Event()
         self._notices = 0
         self._fruitless = 0
-        self._fetched = 0.0
+        self._noticed = 0.0
+        """When the last notice came (trio clock)."""
 
     def restore(self, server: Server) -> Cached | None:
         """Begin with what is cached for this very definition, if anything."""
@@ -94,8 +95,9 @@ class Keeper:
     def notice(self) -> None:
         """The server says that its list has changed."""
         now = trio.current_time()
-        if now - self._fetched > FRUITLESS_FORGOTTEN:
+        if now - self._noticed > FRUITLESS_FORGOTTEN:
             self._fruitless = 0
+        self._noticed = now
         if not self.stale and self._fruitless < FRUITLESS:
             self.stale = True
             self.stale_since = now
@@ -107,7 +109,6 @@ class Keeper:
         self._wanted = trio.Event()
         noticed = self._notices
         catalog = await fetch_catalog(connection)
-        self._fetched = trio.current_time()
         self._fruitless = 0 if catalog != self.catalog else self._fruitless + 1
         # A notice that came meanwhile is answered by the next fetch.
         self.stale = noticed != self._notices and self._fruitless < FRUITLESS
@@ -133,7 +134,8 @@ class Keeper:
         while True:
             await self._wanted.wait()
             now = trio.current_time()
-            refill = min(REFETCH_REFILL * 2 ** max(0, self._fruitless - FRUITLESS), REFETCH_REFILL_MAX)
+            rarer = 2.0 ** min(max(0, self._fruitless - FRUITLESS), 10)
+            refill = min(REFETCH_REFILL * rarer, REFETCH_REFILL_MAX)
             credit = min(REFETCH_BURST, credit + (now - then) / refill)
             then = now
             if credit < 1:
@@ -148,7 +150,8 @@ class Keeper:
                 self._remark(f"cannot list the tools again: {e.message}")
                 self.stale = False
             else:
-                await self.take(server, connection, catalog)
+                if catalog != self.catalog:
+                    await self.take(server, connection, catalog)
             self._told()
 
     async def listen(self, connection: Connection) -> None:

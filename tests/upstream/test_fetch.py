@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import trio
-import trio.testing
 
 from mcpd.catalog.tool import Catalog
 from mcpd.errors import Failure, ServerError
-from mcpd.protocol.revisions import REVISIONS
 from mcpd.transport.base import ConnectionLost
-from mcpd.transport.pending import Deadlines
-from mcpd.upstream.connection import Connection
 from mcpd.upstream.fetch import MAX_BYTES, fetch_catalog
-from mcpd.upstream.opening import Settled
-
-Page = Callable[[dict[str, Any]], dict[str, Any]]
-"""From the params of tools/list to the members of the answer."""
-
-
-class Lister:
-    """A server that answers tools/list at once, as the sending half of a transport."""
-
-    def __init__(self, page: Page, capabilities: dict[str, Any] | None = None) -> None:
-        settled = Settled(
-            REVISIONS["2025-11-25"], {"tools": {}} if capabilities is None else capabilities, {}, "be kind"
-        )
-        self.asked: list[Any] = []
-        self.remarks: list[str] = []
-        self._page = page
-        self.connection = Connection(settled, self, Deadlines(), lambda: None, self.remarks.append)
-
-    def write(self, line: bytes) -> bool:
-        message = json.loads(line)
-        if message["method"] == "tools/list":
-            params = message["params"]
-            params.pop("_meta")
-            self.asked.append(params)
-            answer = {"jsonrpc": "2.0", "id": message["id"], **self._page(params)}
-            trio.lowlevel.current_trio_token().run_sync_soon(
-                self.connection.receive, json.dumps(answer).encode()
-            )
-        return True
-
-    async def fetch(self) -> Catalog:
-        return await fetch_catalog(self.connection)
-
-
-def tools(*names: str, **more: Any) -> dict[str, Any]:
-    return {"result": {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in names], **more}}
+from tests.upstream.lister import Lister, tools
 
 
 def names(catalog: Catalog) -> list[str]:
@@ -62,7 +21,7 @@ def names(catalog: Catalog) -> list[str]:
 async def test_pages_are_joined_in_their_order() -> None:
     pages = {None: tools("a", "b", nextCursor="x"), "x": tools("c", nextCursor="y"), "y": tools("d")}
     server = Lister(lambda params: pages[params.get("cursor")])
-    catalog = await server.fetch()
+    catalog = await fetch_catalog(server.connection)
     assert names(catalog) == ["a", "b", "c", "d"]
     assert server.asked == [{}, {"cursor": "x"}, {"cursor": "y"}]
     assert catalog.instructions == "be kind"
@@ -72,12 +31,14 @@ async def test_pages_are_joined_in_their_order() -> None:
 async def test_only_a_missing_or_null_cursor_is_the_end() -> None:
     pages = {None: tools("a", nextCursor=""), "": tools("b", nextCursor=None)}
     server = Lister(lambda params: pages[params.get("cursor")])
-    assert names(await server.fetch()) == ["a", "b"], "an empty string is a cursor like any other"
+    assert names(await fetch_catalog(server.connection)) == ["a", "b"], (
+        "an empty string is a cursor like any other"
+    )
 
 
 async def test_tools_are_listed_only_where_they_are_advertised() -> None:
     server = Lister(lambda params: tools("a"), capabilities={"prompts": {}})
-    assert await server.fetch() == Catalog(instructions="be kind")
+    assert await fetch_catalog(server.connection) == Catalog(instructions="be kind")
     assert server.asked == []
 
 
@@ -85,7 +46,7 @@ async def test_a_list_that_goes_round_in_circles_ends() -> None:
     def page(params: dict[str, Any]) -> dict[str, Any]:
         return tools("b", nextCursor="x") if "cursor" in params else tools("a", nextCursor="x")
 
-    catalog = await Lister(page).fetch()
+    catalog = await fetch_catalog(Lister(page).connection)
     assert names(catalog) == ["a", "b"]
     assert any("repeated a cursor" in warning for warning in catalog.warnings)
 
@@ -96,7 +57,7 @@ async def test_a_list_without_end_is_cut_and_it_is_said() -> None:
         return tools(f"t{number}", nextCursor=str(number + 1))
 
     server = Lister(page)
-    catalog = await server.fetch()
+    catalog = await fetch_catalog(server.connection)
     assert len(catalog.tools) == len(server.asked) == 100
     assert any("more than 100 pages" in warning for warning in catalog.warnings)
 
@@ -109,7 +70,7 @@ async def test_pages_that_are_too_much_for_a_catalogue_are_not_gathered() -> Non
         return tools(f"t{number}", nextCursor=str(number + 1), padding=padding)
 
     server = Lister(page)
-    catalog = await server.fetch()
+    catalog = await fetch_catalog(server.connection)
     assert len(server.asked) < 10
     assert any("left out" in warning for warning in catalog.warnings)
     assert names(catalog)[:2] == ["t0", "t1"]
@@ -124,7 +85,7 @@ async def test_a_cursor_that_went_bad_is_answered_by_one_fresh_start() -> None:
         return refused.pop() if refused else tools("b")
 
     server = Lister(page)
-    assert names(await server.fetch()) == ["a", "b"]
+    assert names(await fetch_catalog(server.connection)) == ["a", "b"]
     assert server.asked == [{}, {"cursor": "x"}] * 2
 
 
@@ -136,12 +97,14 @@ async def test_a_cursor_that_is_always_bad_is_the_servers_failure() -> None:
 
     server = Lister(page)
     with pytest.raises(ServerError):
-        await server.fetch()
+        await fetch_catalog(server.connection)
     assert len(server.asked) == 4
 
 
 async def test_an_advertised_list_that_the_server_does_not_know_is_empty() -> None:
-    catalog = await Lister(lambda params: {"error": {"code": -32601, "message": "no"}}).fetch()
+    catalog = await fetch_catalog(
+        Lister(lambda params: {"error": {"code": -32601, "message": "no"}}).connection
+    )
     assert catalog.tools == ()
     assert "not known to the server" in catalog.warnings[0]
 
@@ -149,14 +112,14 @@ async def test_an_advertised_list_that_the_server_does_not_know_is_empty() -> No
 @pytest.mark.parametrize("result", [{"tools": None}, {"tools": {}}, {"tools": "x"}, {"nextCursor": 5}])
 async def test_an_answer_of_another_shape_is_a_bad_answer(result: dict[str, Any]) -> None:
     with pytest.raises(Failure) as caught:
-        await Lister(lambda params: {"result": result}).fetch()
+        await fetch_catalog(Lister(lambda params: {"result": result}).connection)
     assert caught.value.kind == "bad_answer"
 
 
 async def test_one_bad_definition_never_loses_another() -> None:
     good = tools("good", "better")["result"]["tools"]
     mixed = [*good[:1], None, 5, {}, {"name": 3}, {"name": ""}, *good[1:]]
-    catalog = await Lister(lambda params: {"result": {"tools": mixed}}).fetch()
+    catalog = await fetch_catalog(Lister(lambda params: {"result": {"tools": mixed}}).connection)
     assert names(catalog) == ["good", "better"]
     assert len(catalog.warnings) == 5
 
@@ -167,12 +130,11 @@ async def test_a_silent_server_costs_a_minute_a_page_and_a_lost_one_nothing() ->
             return True
 
     silent = Silent(lambda params: {})
-    deadlines = silent.connection._deadlines
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(deadlines.run)
+        nursery.start_soon(silent.deadlines.run)
         began = trio.current_time()
         with pytest.raises(Failure) as caught:
-            await silent.fetch()
+            await fetch_catalog(silent.connection)
         assert caught.value.kind == "timed_out"
         assert 60 <= trio.current_time() - began < 61
         nursery.cancel_scope.cancel()
@@ -183,4 +145,4 @@ async def test_a_silent_server_costs_a_minute_a_page_and_a_lost_one_nothing() ->
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lose)
         with pytest.raises(ConnectionLost):
-            await silent.fetch()
+            await fetch_catalog(silent.connection)
