@@ -22,6 +22,9 @@ from mcpd.upstream.upstream import Upstream
 #: Entries of one listing answer (b24).
 PAGE = 500
 
+#: Views kept for later; sessions may leave out any servers, so there is no end to the keys.
+KEPT = 128
+
 
 class Row:
     """One tool as one agent sees it."""
@@ -148,7 +151,7 @@ class Views:
         last = self._last
         if last["catalog"] != self._catalog or last["servers"] != self._servers:
             self._catalog, self._servers = last["catalog"], last["servers"]
-            self._before = {**self._before, **self._views} if self._views else self._before
+            self._before = _newest(self._before | self._views)
             self._views = {}
         view = self._views.get(key)
         if view is None:
@@ -156,8 +159,15 @@ class Views:
             before = self._before.pop(key, None)
             if before is not None and before.same_content(view):
                 view = view.renumbered(before.number)
+            if len(self._views) >= KEPT:
+                self._before = _newest(self._before | self._views)
+                self._views = {}
             self._views[key] = view
         return view
+
+
+def _newest(views: dict[ViewKey, View]) -> dict[ViewKey, View]:
+    return dict(list(views.items())[-KEPT:])
 
 
 class ViewKey(tuple[str, str, frozenset[str]]):

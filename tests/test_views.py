@@ -1,0 +1,327 @@
+"""What one agent may see of all catalogues, under which names, and when it changed (a09, a12, a29, b24)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mcpd import views
+from mcpd.catalog.tool import Catalog, read_tools
+from mcpd.changes import Changes
+from mcpd.config.spec import Agent, Config, Faulty, Policy, Server
+from mcpd.policy.decide import Allow, Deny
+from mcpd.upstream.cache import CatalogCache
+from mcpd.upstream.fleet import Fleet
+from mcpd.views import View, ViewKey, Views
+
+ANYONE = Agent(name="default")
+
+
+def catalog(*names: str, **more: Any) -> Catalog:
+    definitions = [{"name": name, "inputSchema": {"type": "object"}, **more} for name in names]
+    tools, warnings = read_tools([json.dumps(definitions).encode()])
+    assert warnings == ()
+    return Catalog(tools=tools, instructions="words of the server")
+
+
+class Shelf:
+    """A fleet that rests, its catalogues from the cache, and the views of it."""
+
+    def __init__(self, folder: Path, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self.changes = Changes()
+        self.cache = CatalogCache(folder)
+        self.fleet = Fleet(self.changes, self.cache, {}, "x.")
+        self.views = Views(self.changes)
+
+    def offer(self, name: str, offered: Catalog, **fields: Any) -> None:
+        """A server that offered this when it ran last."""
+        server = Server(name=name, source="test", command="x", **fields)
+        self.cache.store(name, server.digest, offered, "legacy", "2025-11-25", 0.0)
+        self.apply(servers={**self.config.servers, name: server})
+
+    def apply(self, off: frozenset[str] = frozenset(), **changed: Any) -> None:
+        self.config = msgspec.structs.replace(self.config, **changed)
+        self.fleet.apply(self.config, off, {}, connect=False)
+
+    def view(self, agent: Agent = ANYONE, only: str = "", *without: str) -> View:
+        key = ViewKey((agent.name, only, frozenset(without)))
+        return self.views.get(self.config, self.fleet.all(), agent, key)
+
+    def names(self, agent: Agent = ANYONE, only: str = "", *without: str) -> list[str]:
+        return list(self.view(agent, only, *without).rows)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path)
+
+
+def agent(**fields: Any) -> Agent:
+    return Agent(name=fields.pop("name", "a"), **fields)
+
+
+# ------------------------------------------------------------------ what is in it
+
+
+def test_tools_appear_in_the_order_of_servers_and_of_their_own(shelf: Shelf) -> None:
+    shelf.offer("b", catalog("z", "a"))
+    shelf.offer("a", catalog("m"))
+    assert shelf.names() == ["b__z", "b__a", "a__m"]
+
+
+def test_names_are_spelled_as_the_agent_wants_them(shelf: Shelf) -> None:
+    shelf.offer("web.search", catalog("get"))
+    shelf.offer("a", catalog("b_c"))
+    shelf.offer("a_b", catalog("c"))
+    assert shelf.names() == ["web_search__get", "a__b_c", "a_b__c"]
+    first, *doubtful = shelf.names(agent(spelling="mcp_server_tool"))
+    assert first == "mcp_web_search_get"
+    assert all(name.startswith("mcp_a_b_c_") for name in doubtful), "neither gets the plain name (D2)"
+    assert len(set(doubtful)) == 2
+
+
+def test_of_two_tools_with_one_name_the_later_is_left_out_and_it_is_said(shelf: Shelf) -> None:
+    shelf.offer("s", catalog("a b", "a_b"))
+    view = shelf.view()
+    assert list(view.rows) == ["s__a_b"]
+    assert view.rows["s__a_b"].tool.name == "a b"
+    assert "left out" in view.warnings[0]
+
+
+def test_a_server_alone_has_its_own_names_and_its_instructions(shelf: Shelf) -> None:
+    shelf.offer("s", catalog("a b", "a_b", "x" * 100))
+    shelf.offer("t", catalog("a_b"))
+    assert shelf.names(ANYONE, "s") == ["a b", "a_b", "x" * 100]
+    assert shelf.view(ANYONE, "s").instructions == "words of the server"
+    assert shelf.view().instructions == ""
+    assert shelf.names(ANYONE, "unknown") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ({}, ["s__read_a", "s__read_b", "s__write", "t__read_a"]),
+        ({"allowed_tools": ()}, []),
+        ({"allowed_tools": ("*",)}, ["s__read_a", "s__read_b", "s__write", "t__read_a"]),
+        ({"allowed_tools": ("s__*",)}, ["s__read_a", "s__read_b", "s__write"]),
+        ({"allowed_tools": ("s__read_?",)}, ["s__read_a", "s__read_b"]),
+        ({"allowed_tools": ("s__write", "t__read_a")}, ["s__write", "t__read_a"]),
+        ({"allowed_tools": ("*__read_a",)}, ["s__read_a", "t__read_a"]),
+        ({"allowed_tools": ("read_a", "s", "S__WRITE", "s__writ")}, []),
+        ({"denied_tools": ("*",)}, []),
+        ({"denied_tools": ("*__read_*",)}, ["s__write"]),
+        ({"allowed_tools": ("s__*",), "denied_tools": ("s__write",)}, ["s__read_a", "s__read_b"]),
+        ({"allowed_tools": ("s__write",), "denied_tools": ("s__write",)}, []),
+    ],
+)
+def test_lists_of_an_agent_decide_in_every_kind_of_view(
+    shelf: Shelf, fields: dict[str, Any], names: list[str]
+) -> None:
+    shelf.offer("s", catalog("read_a", "read_b", "write"))
+    shelf.offer("t", catalog("read_a"))
+    assert shelf.names(agent(**fields)) == names
+    own = [name.removeprefix("s__") for name in names if name.startswith("s__")]
+    assert shelf.names(agent(**fields), "s") == own, "a bridge to one server widens nothing"
+    assert shelf.names(agent(**fields), "", "t") == [name for name in names if name.startswith("s__")]
+
+
+def test_lists_mean_a_tool_by_its_original_and_by_its_exported_name(shelf: Shelf) -> None:
+    long = "x" * 80
+    shelf.offer("my.server", catalog("do it", long))
+    exported = shelf.names()
+    assert exported[0] == "my_server__do_it"
+    for pattern, position in (
+        ("my.server__do it", 0),
+        ("my_server__do_it", 0),
+        (f"my.server__{long}", 1),
+        (exported[1], 1),
+    ):
+        shelf.apply()  # an agent's new lists come by a new configuration
+        assert shelf.names(agent(allowed_tools=(pattern,))) == [exported[position]]
+        shelf.apply()
+        assert shelf.names(agent(denied_tools=(pattern,))) == [exported[1 - position]]
+
+
+def test_what_does_not_run_is_listed_and_what_may_not_run_is_not(shelf: Shelf) -> None:
+    shelf.offer("rests", catalog("a"))
+    shelf.offer("disabled", catalog("a"), enabled=False)
+    shelf.offer("off", catalog("a"))
+    shelf.apply(
+        frozenset({"off"}),
+        faulty={"faulty": Faulty("faulty", "file", "bad_definition", "no command")},
+    )
+    assert shelf.names() == ["rests__a"]
+
+
+# --------------------------------------------------------------------- its rulings
+
+
+def decision(shelf: Shelf, name: str, who: Agent = ANYONE, only: str = "") -> type:
+    return type(shelf.view(who, only).rows[name].decision)
+
+
+@pytest.mark.parametrize(
+    ("policies", "decided"),
+    [
+        ([("s__do it", Policy(approval="never"))], Allow),
+        ([("s__do_it", Policy(approval="never"))], Allow),
+        ([("s__*", Policy(approval="never"))], Allow),
+        ([("do it", Policy(approval="never"))], Deny),
+        ([("do_it", Policy(approval="never"))], Deny),
+        ([("mcp_s_do_it", Policy(approval="never"))], Deny),
+        ([("s__*", Policy(approval="never")), ("s__do it", Policy(approval="deny"))], Deny),
+    ],
+)
+def test_a_policy_counts_however_the_tool_is_shown(
+    shelf: Shelf, policies: list[tuple[str, Policy]], decided: type
+) -> None:
+    shelf.offer("s", catalog("do it"))
+    shelf.apply(tool_policies=tuple(policies))
+    assert decision(shelf, "s__do_it") is decided
+    assert decision(shelf, "do it", ANYONE, "s") is decided
+
+
+def test_an_agents_own_spelling_may_name_the_tool_as_well(shelf: Shelf) -> None:
+    shelf.offer("s", catalog("do_it"))
+    shelf.apply(tool_policies=(("mcp_s_do_it", Policy(approval="never")),))
+    assert decision(shelf, "mcp_s_do_it", agent(spelling="mcp_server_tool")) is Allow
+    assert decision(shelf, "s__do_it") is Deny
+
+
+def test_a_server_cannot_name_its_tool_into_anothers_policy(shelf: Shelf) -> None:
+    shelf.offer("evil", catalog("good__read"))
+    shelf.apply(tool_policies=(("good__read", Policy(approval="never")),))
+    assert decision(shelf, "good__read", ANYONE, "evil") is Deny
+    assert decision(shelf, "evil__good__read") is Deny
+
+
+@pytest.mark.parametrize(
+    ("replay", "reached", "may"),
+    [
+        ("auto", False, True),
+        ("auto", True, False),
+        ("always", True, True),
+        ("never", False, False),
+        ("never", True, False),
+    ],
+)
+def test_what_may_be_sent_again(shelf: Shelf, replay: str, reached: bool, may: bool) -> None:
+    """Annotations of a server that is not trusted allow nothing (D3, D4)."""
+    shelf.offer("s", catalog("a", annotations={"readOnlyHint": True, "idempotentHint": True}), replay=replay)
+    assert shelf.view().rows["s__a"].may_replay(reached) is may
+
+
+def test_the_head_of_a_call_has_the_servers_own_name(shelf: Shelf) -> None:
+    shelf.offer("s", catalog('o"d \u00e9'))
+    [row] = shelf.view().rows.values()
+    assert json.loads(b"{" + row.head + b"{}}") == {"name": 'o"d \u00e9', "arguments": {}}
+
+
+# ----------------------------------------------------------------------- its pages
+
+
+def test_pages_have_500_entries(shelf: Shelf) -> None:
+    shelf.offer("s", catalog(*[f"t{number}" for number in range(1001)]))
+    view = shelf.view()
+    assert len(view) == 1001
+    found: list[str] = []
+    sizes = []
+    start: int | None = 0
+    while start is not None:
+        text, start = view.page(start, stateless=False)
+        page = [tool["name"] for tool in json.loads(b"[" + text + b"]")]
+        sizes.append(len(page))
+        found += page
+    assert sizes == [500, 500, 1]
+    assert found == list(view.rows)
+    assert view.page(5000, stateless=False) == (b"", None)
+
+
+def test_exactly_one_page_has_no_next(shelf: Shelf) -> None:
+    shelf.offer("s", catalog(*[f"t{number}" for number in range(500)]))
+    assert shelf.view().page(0, stateless=True)[1] is None
+
+
+def test_an_entry_is_the_servers_definition_under_the_agents_name(shelf: Shelf) -> None:
+    more = {"description": "d", "title": "t", "inputSchema": {"type": "object", "x-odd": [1.50, None]}}
+    shelf.offer("s", catalog("a", **more))
+    text, _ = shelf.view().page(0, stateless=False)
+    assert json.loads(text) == {"name": "s__a", **more}
+
+
+# ------------------------------------------------------------- when it has changed
+
+
+def test_a_view_is_built_once_until_something_changes(shelf: Shelf) -> None:
+    shelf.offer("s", catalog("a"))
+    key = ViewKey(("default", "", frozenset()))
+    assert shelf.views.current(key) is None
+    view = shelf.view()
+    assert shelf.view() is view
+    assert shelf.views.current(key) is view
+    shelf.changes.publish("status", "s")
+    assert shelf.views.current(key) is view, "a status is no catalogue"
+    shelf.changes.publish("catalog", "s")
+    assert shelf.views.current(key) is None
+    assert shelf.view() is not view
+
+
+Change = Callable[[Shelf], None]
+
+
+@pytest.mark.parametrize(
+    ("change", "moved"),
+    [
+        (lambda shelf: shelf.changes.publish("catalog", "s"), False),
+        (lambda shelf: shelf.apply(), False),
+        (lambda shelf: shelf.apply(tool_policies=(("*", Policy(approval="deny")),)), False),
+        (lambda shelf: shelf.offer("t", catalog()), False),
+        (lambda shelf: shelf.offer("t", catalog("x")), True),
+        (lambda shelf: shelf.offer("s", catalog("a", "b", "c"), args=("2",)), True),
+        (lambda shelf: shelf.offer("s", catalog("b", "a"), args=("2",)), True),
+        (lambda shelf: shelf.offer("s", catalog("a", "b", description="new"), args=("2",)), True),
+        (lambda shelf: shelf.offer("s", catalog("a", "b"), args=("2",)), False),
+        (lambda shelf: shelf.apply(frozenset({"s"})), True),
+        (lambda shelf: shelf.apply(servers={}), True),
+    ],
+)
+def test_its_number_changes_with_what_an_agent_can_see(shelf: Shelf, change: Change, moved: bool) -> None:
+    shelf.offer("s", catalog("a", "b"))
+    before = shelf.view().number
+    change(shelf)
+    assert (shelf.view().number != before) is moved
+
+
+def test_numbers_never_come_back(shelf: Shelf) -> None:
+    shelf.offer("s", catalog("a"))
+    seen = {shelf.view().number}
+    for off in (frozenset({"s"}), frozenset[str]()) * 3:
+        shelf.apply(off)
+        number = shelf.view().number
+        assert number not in seen
+        seen.add(number)
+
+
+def test_a_new_policy_counts_at_once_although_the_listing_is_the_same(shelf: Shelf) -> None:
+    shelf.offer("s", catalog("a"))
+    assert decision(shelf, "s__a") is Deny
+    shelf.apply(tool_policies=(("s__a", Policy(approval="never")),))
+    assert decision(shelf, "s__a") is Allow
+
+
+def test_views_are_kept_in_bounded_number(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each session may leave out what it likes, so there is no end to the keys."""
+    monkeypatch.setattr(views, "KEPT", 8)
+    shelf.offer("s", catalog("a"))
+    for turn in range(4):
+        for number in range(30):
+            assert shelf.names(ANYONE, "", f"unknown{number}") == ["s__a"]
+        assert len(shelf.views._views) <= 8
+        assert len(shelf.views._before) <= 8
+        shelf.changes.publish("catalog", turn)
