@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mcpd import __version__
 from mcpd.api import daemon as api
-from mcpd.api.masks import mask_env, mask_headers
+from mcpd.api.masks import mask_env, mask_headers, mask_url
 from mcpd.api.servers import (
     AddServer,
     LogLine,
@@ -35,9 +35,10 @@ from mcpd.api.status import Status
 from mcpd.broker import Broker
 from mcpd.catalog.names import server_name_problem
 from mcpd.config import fields, load, save
-from mcpd.config.change import diff, narrows
+from mcpd.config.change import Applied, applied, diff, narrows
 from mcpd.config.spec import Config, Faulty, Problem, Server
 from mcpd.errors import Failure
+from mcpd.journal import Entry
 from mcpd.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
@@ -151,7 +152,7 @@ def _info(upstream: Upstream, off: frozenset[str]) -> dict[str, Any]:
         "transport": "http" if server.url else "stdio" if server.command else "",
         "command": server.command,
         "args": server.args,
-        "url": server.url,
+        "url": mask_url(server.url),
         "enabled": server.enabled and server.name not in off,
         "disabled_by": "" if server.enabled else server.disabled_by or server.source,
         "start": server.start,
@@ -205,7 +206,7 @@ async def add_server(broker: Broker, wanted: AddServer) -> ServerInfo:
         # The file is there: from here on the verb goes through, or takes it away again.
         with trio.CancelScope(shield=True):
             try:
-                server = await _read_back(broker, name, path)
+                server = await _read_back(broker, wanted, path)
                 broker.state.forget(name)
                 broker.state.accept(name, server.digest)
             except Failure:
@@ -221,12 +222,20 @@ async def add_server(broker: Broker, wanted: AddServer) -> ServerInfo:
     return _one(broker, name)
 
 
-async def _read_back(broker: Broker, name: str, path: Path) -> Server:
-    """What the files now say about a server just written."""
+async def _read_back(broker: Broker, wanted: AddServer, path: Path) -> Server:
+    """What the files now say about a server just written: what was asked for is accepted, no more."""
     found = await _read_files(broker)
-    server = found.servers.get(name)
-    if server is None or server.source != str(path):
-        raise Failure("bad_definition", f'cannot add "{name}": "{path}" does not read back as written')
+    server = found.servers.get(wanted.name)
+    asked = Server(
+        name=wanted.name,
+        source=str(path),
+        command=wanted.command,
+        args=wanted.args,
+        cwd=wanted.cwd,
+        path=wanted.path,
+    )
+    if server is None or server.source != str(path) or server.digest != asked.digest:
+        raise Failure("bad_definition", f'cannot add "{wanted.name}": "{path}" does not read back as written')
     return server
 
 
@@ -374,10 +383,10 @@ async def reload(broker: Broker) -> api.Reloaded:
     async with broker.editing:
         found = await _read_files(broker)
         difference = diff(broker.config, found)
-        for name in difference.added + difference.changed:
-            if name in found.servers:
-                broker.state.accept(name, found.servers[name].digest)
+        changes = applied(broker.config, found)
+        broker.state.accept_all({name: server.digest for name, server in found.servers.items()})
         _install(broker, found, {}, {})
+        _record(broker, "reload", changes)
     log.info(
         "reloaded: %d servers added, %d changed, %d removed, %d problems",
         len(difference.added),
@@ -391,7 +400,24 @@ async def reload(broker: Broker) -> api.Reloaded:
         removed=difference.removed,
         unchanged=difference.unchanged,
         problems=_problems(found.problems),
+        applied=tuple(api.Applied(change.place, change.what) for change in changes),
     )
+
+
+def accept_files(broker: Broker) -> None:
+    """The files as they stand at the start count as accepted. Never fails: it is for later starts."""
+    try:
+        broker.state.accept_all({name: server.digest for name, server in broker.config.servers.items()})
+    except Failure as failure:
+        log.warning("%s", failure.message)
+
+
+def _record(broker: Broker, by: str, changes: Sequence[Applied]) -> None:
+    """What changed, for the journal (n12); who asked for it is an entry of its own."""
+    for change in changes:
+        broker.journal.record(
+            Entry(kind="change", method=by, because=f"{change.place}: {change.what}"[:2000])
+        )
 
 
 async def apply_watched(broker: Broker) -> None:
@@ -412,7 +438,9 @@ async def apply_watched(broker: Broker) -> None:
         }
         for name in sorted(held.keys() - broker.held.keys()):
             log.warning("MCP '%s': held: %s", name, held[name])
+        changes = applied(broker.config, narrowed)
         _install(broker, narrowed, held, waiting)
+        _record(broker, "watch", changes)
 
 
 async def _read_files(broker: Broker) -> Config:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 import trio
+from msgspec.structs import replace
 
 from mcpd import admin
 from mcpd.api.servers import AddServer
@@ -89,6 +92,49 @@ async def test_what_is_held_stays_held_through_other_changes(home: Home, real_cl
             admin.reconnect(world.broker, "comes")
         assert status(world, "comes").state in ("held", "disabled")
         assert world.broker.fleet.names() == ["tiny", "comes"]
+
+
+async def test_reload_shows_what_it_applies_and_it_is_recorded_a03_n12(home: Home, real_clock: None) -> None:
+    write_server(home, "tiny", **tiny())
+    async with running(home) as world:
+        admin.accept_files(world.broker)
+        client = await world.operator()
+        digest = world.broker.config.servers["tiny"].digest
+        assert world.broker.state.accepted("tiny") == digest
+        world.write_server("tiny", **tiny("--tools", "1", env={"K": "hush"}))
+        write_config(home, "[agents.coder]\nallowed_tools = []\n")
+        done = await client.call("daemon.reload")
+        assert [change["place"] for change in done["applied"]] == ["servers.tiny", "agents.coder"]
+        assert done["applied"][0]["what"].startswith("args, env changed: [")
+        assert "hush" not in str(done)
+        assert world.broker.state.accepted("tiny") == world.broker.config.servers["tiny"].digest != digest
+        (world.servers_dir / "tiny.toml").unlink()
+        await admin.apply_watched(world.broker)
+        await client.refusal("servers.disable", server="tiny")
+        await client.call("servers.list")
+        async with trio.open_nursery() as nursery:
+            await nursery.start(world.broker.journal.run)
+            entries = await world.broker.journal.query()
+            nursery.cancel_scope.cancel()
+    told = [(e.kind, e.method, e.server, e.outcome, e.because.partition(" ")[0]) for e in reversed(entries)]
+    assert told == [
+        ("change", "reload", "", "", "servers.tiny:"),
+        ("change", "reload", "", "", "agents.coder:"),
+        ("change", "daemon.reload", "", "ok", ""),
+        ("change", "watch", "", "", "servers.tiny:"),
+        ("change", "servers.disable", "tiny", "no_such_server", ""),
+    ]
+    assert entries[0].pid == os.getpid()
+
+
+async def test_add_accepts_what_was_asked_for_and_nothing_else_a03(home: Home, real_clock: None) -> None:
+    """Whoever may write the folder can exchange the file between its writing and its reading back."""
+    async with running(home) as world:
+        file = world.write_server("tiny", command="/bin/true", args=["more"])
+        asked = AddServer(name="tiny", command="/bin/true", args=("more",))
+        assert (await admin._read_back(world.broker, asked, file)).args == ("more",)
+        with pytest.raises(Failure, match="does not read back as written"):
+            await admin._read_back(world.broker, replace(asked, args=()), file)
 
 
 async def test_the_watcher_keeps_everything_when_the_config_is_broken(home: Home, real_clock: None) -> None:

@@ -116,6 +116,8 @@ def reload(options: Namespace) -> int:
         return 0
     changes = [(word, ", ".join(found[word])) for word in ("added", "changed", "removed")]
     output.say(output.fields([*changes, ("unchanged", output.plural(len(found["unchanged"]), "server"))]))
+    for change in found.get("applied", ()):
+        output.say(output.visible(f"  {change['place']}: {change['what']}"))
     for problem in found["problems"]:
         output.note(problem_text(problem))
     return 0

@@ -64,6 +64,14 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]
 
 
+class Applied(msgspec.Struct, frozen=True):
+    """One change that now counts, in words; values of variables and headers are not told (D12)."""
+
+    place: str
+    """`servers.NAME`, `agents.NAME`, `tool_policies.PATTERN`, `defaults.FIELD` or `servers_dir`."""
+    what: str
+
+
 class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
     """Names of servers, sorted."""
 
@@ -72,6 +80,8 @@ class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
     removed: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    applied: tuple[Applied, ...] = ()
+    """Everything that changed, agents and policies included (a03)."""
 
 
 class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):

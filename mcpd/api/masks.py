@@ -20,6 +20,14 @@ def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: _mask_header(name, value) for name, value in headers.items()}
 
 
+def mask_url(url: str) -> str:
+    """Name and password in front of the host are credentials; the rest is the address."""
+    scheme, mark, rest = url.partition("://")
+    authority = rest[: min((at for at in map(rest.find, "/?#") if at >= 0), default=len(rest))]
+    found = authority.rfind("@")
+    return f"{scheme}{mark}{SECRET}{rest[found:]}" if mark and found >= 0 else url
+
+
 def _mask_header(name: str, value: str) -> str:
     scheme = _SCHEME.match(value) if name.lower() == "authorization" else None
     return f"{scheme[0]} {SECRET}" if scheme else SECRET

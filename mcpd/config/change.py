@@ -6,12 +6,14 @@ not start a process or open a tool (a03); the rest waits for the operator's relo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from mcpd.api.masks import mask_url
 from mcpd.config.fields import join
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
 from mcpd.policy.terms import APPROVALS, RISKS, Approval, Risk, glob_match
@@ -42,6 +44,87 @@ def diff(old: Config, new: Config) -> Difference:
 
 def _entries(config: Config) -> dict[str, Server | Faulty]:
     return {**config.faulty, **config.servers}
+
+
+class Applied(NamedTuple):
+    """One change, as it is shown to the operator. No values of variables or headers are in it (D12)."""
+
+    place: str
+    """`servers.NAME`, `agents.NAME`, `tool_policies.PATTERN`, `defaults.FIELD` or `servers_dir`."""
+    what: str
+
+
+def applied(old: Config, new: Config) -> tuple[Applied, ...]:
+    """What differs between two configurations, in words: what a reload has to show (a03)."""
+    found = [Applied(join("servers", name), what) for name, what in _changed_servers(old, new)]
+    found += [
+        Applied(join("agents", name), _became(old.agents.get(name), new.agents.get(name)))
+        for name in sorted(old.agents.keys() | new.agents.keys())
+        if old.agents.get(name) != new.agents.get(name)
+    ]
+    before, after = dict(old.tool_policies), dict(new.tool_policies)
+    found += [
+        Applied(join("tool_policies", pattern), _became(before.get(pattern), after.get(pattern)))
+        for pattern in sorted(before.keys() | after.keys())
+        if before.get(pattern) != after.get(pattern)
+    ]
+    return (
+        *found,
+        *(
+            Applied(
+                _setting(field),
+                f"{_worded(getattr(old.settings, field))} -> {_worded(getattr(new.settings, field))}",
+            )
+            for field in _differing(old.settings, new.settings)
+        ),
+    )
+
+
+def _changed_servers(old: Config, new: Config) -> list[tuple[str, str]]:
+    before, after = _entries(old), _entries(new)
+    return [
+        (name, _server_became(before.get(name), after.get(name)))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _server_became(old: Server | Faulty | None, new: Server | Faulty | None) -> str:
+    if new is None:
+        return "removed"
+    if isinstance(new, Faulty):
+        return f"cannot be used: {new.message}"
+    target = mask_url(new.url) if new.url else json.dumps([new.command, *new.args], ensure_ascii=False)
+    if not isinstance(old, Server):
+        return f"{'new' if old is None else 'mended'}: {target}"
+    fields = [field for field in _differing(old, new) if field not in ("source", "disabled_by")]
+    what = f"{', '.join('default_policy' if f == 'policy' else f for f in fields) or 'source'} changed"
+    return f"{what}: {target}" if old.digest != new.digest else what
+
+
+def _became(old: msgspec.Struct | None, new: msgspec.Struct | None) -> str:
+    """Only for structs whose fields hold no secrets."""
+    if new is None:
+        return "removed"
+    if old is None:
+        said = {field: getattr(new, field) for field in new.__struct_fields__}
+        return f"new: {_listed({k: v for k, v in said.items() if v is not None})}"
+    return "; ".join(
+        f"{field} {_worded(getattr(old, field))} -> {_worded(getattr(new, field))}"
+        for field in _differing(old, new)
+    )
+
+
+def _listed(said: dict[str, object]) -> str:
+    return ", ".join(
+        f"{field} {_worded(value)}" for field, value in said.items() if field not in ("name", "source")
+    )
+
+
+def _worded(value: object) -> str:
+    if value is None:
+        return "unset"
+    return msgspec.json.encode(value).decode() if isinstance(value, tuple) else str(value)
 
 
 class Narrowed(NamedTuple):
@@ -156,8 +239,12 @@ def _narrow_settings(running: Config, read: Config) -> tuple[Settings, list[tupl
         if scale and scale.index(getattr(new, field)) > scale.index(getattr(old, field)):
             taken[field] = getattr(new, field)
         else:
-            notes.append((field if field == "servers_dir" else f"defaults.{field}", "changed"))
+            notes.append((_setting(field), "changed"))
     return replace(old, **taken), notes
+
+
+def _setting(field: str) -> str:
+    return field if field == "servers_dir" else f"defaults.{field}"
 
 
 # Servers -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +31,9 @@ SCHEMA = Schema(
 )
 #: With the rollback journal a commit is on the disk, and the database is one file.
 _PRAGMAS = ("journal_mode = delete", "synchronous = full")
+
+
+_PUT = "insert or replace into servers values (?, ?, ?, ?)"
 
 
 class _Row(NamedTuple):
@@ -75,6 +78,25 @@ class StateBook:
         """Remember a definition as accepted. Raises Failure("not_writable")."""
         self._put(name, self._row(name)._replace(accepted=digest))
 
+    def accept_all(self, digests: Mapping[str, str]) -> None:
+        """Remember definitions as accepted, all or none. Raises Failure("not_writable")."""
+        rows = {name: self._row(name)._replace(accepted=digest) for name, digest in digests.items()}
+        rows = {name: row for name, row in rows.items() if self._rows.get(name) != row}
+        if not rows:
+            return
+        now = time.time()
+        what = "keep what was accepted"
+        self._write(what, "begin immediate", ())
+        try:
+            for name, row in rows.items():
+                self._write(what, _PUT, (name, row.enabled, row.accepted, now))
+            self._write(what, "commit", ())
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            raise
+        self._rows.update(rows)
+
     def forget(self, name: str) -> None:
         """Drop all that is known of a server. Raises Failure("not_writable")."""
         if name in self._rows:
@@ -89,7 +111,7 @@ class StateBook:
             return
         self._write(
             f'keep the state of the server "{name}"',
-            "insert or replace into servers values (?, ?, ?, ?)",
+            _PUT,
             (name, row.enabled, row.accepted, time.time()),
         )
         self._rows[name] = row

@@ -169,7 +169,22 @@ async def _call(operator: Operator, name: str, params: bytes) -> bytes:
     method = METHODS.get(name)
     if method is None:
         raise Failure("unknown_method", f'no method "{name}"', hint="daemon.describe lists the methods")
-    return msgspec.json.encode(await method.handler(operator, _read_params(name, method.params, params)))
+    wanted = _read_params(name, method.params, params)
+    if method.access == "read" or name == "tools.call":  # a call has an entry of its own
+        return msgspec.json.encode(await method.handler(operator, wanted))
+    outcome = "cancelled"
+    try:
+        result = msgspec.json.encode(await method.handler(operator, wanted))
+        outcome = "ok"
+        return result
+    except Failure as failure:
+        outcome = failure.kind
+        raise
+    except Exception:
+        outcome = "internal"
+        raise
+    finally:
+        operator.record(name, wanted, outcome)
 
 
 def _read_params(name: str, shape: type[Params], params: bytes) -> Params:

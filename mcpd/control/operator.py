@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import trio
 
+from mcpd.api import Params
 from mcpd.broker import Broker
 from mcpd.calls import Caller
+from mcpd.journal import Entry
 from mcpd.transport.lines import LineWriter
 
 #: Bytes that may wait for a slow reader before its next request or event has to wait too.
@@ -23,6 +25,21 @@ class Operator:
         self.nursery = nursery
         """Ends with the connection; for what goes on after an answer."""
         self.subscribed = False
+
+    def record(self, method: str, params: Params, outcome: str) -> None:
+        """Who changed something, for the journal (n12)."""
+        caller = self.caller
+        self.broker.journal.record(
+            Entry(
+                kind="change",
+                session=caller.session,
+                pid=caller.pid,
+                exe=caller.exe,
+                server=getattr(params, "server", "") or getattr(params, "name", ""),
+                method=method,
+                outcome=outcome,
+            )
+        )
 
     async def room(self) -> None:
         """Wait while more than `ROOM` bytes wait for this reader; at once when it is gone."""

@@ -107,6 +107,7 @@ async def serve(paths: Paths, lock: Lock, instance: str, open_files: int, *, on_
         _running(broker.fleet.run),
         _running(partial(_look_after, broker, doors, watch)),
     ):
+        admin.accept_files(broker)
         _report(broker.config.problems + broker.state.problems + broker.journal.problems)
         _ready(broker, on_demand=on_demand)
         await broker.stop.wait()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.api.masks import mask_env, mask_headers
+from mcpd.api.masks import mask_env, mask_headers, mask_url
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,18 @@ def test_env_values_are_masked_typed_or_empty_d12() -> None:
     assert mask_env({"TOKEN": "abc", "LANG": "C", "STORED": ""}) == dict.fromkeys(
         ("TOKEN", "LANG", "STORED"), "[SECRET]"
     )
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://user:hush@example.com/mcp?x=1", "https://[SECRET]@example.com/mcp?x=1"),
+        ("https://hush@[::1]:8443", "https://[SECRET]@[::1]:8443"),
+        ("https://user:hu@sh@example.com#f", "https://[SECRET]@example.com#f"),
+        ("https://example.com/a@b?c=d@e", "https://example.com/a@b?c=d@e"),
+        ("https://example.com?to=a@b/", "https://example.com?to=a@b/"),
+        ("", ""),
+    ],
+)
+def test_credentials_in_a_url_are_masked(url: str, shown: str) -> None:
+    assert mask_url(url) == shown

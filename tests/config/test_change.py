@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mcpd.config.change import Difference, diff, narrows
+from mcpd.config.change import Difference, applied, diff, narrows
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
 from mcpd.policy.terms import APPROVALS, RISKS, glob_match, specificity
 
@@ -30,6 +30,47 @@ def test_diff_names_servers_by_what_happened_to_them() -> None:
     new = config(A, replace(b, command="y"), d, replace(A, name="e"))
     assert diff(old, new) == Difference(added=("e",), changed=("b", "d"), removed=("c",), unchanged=("a",))
     assert diff(old, old).unchanged == ("a", "b", "c", "d")
+
+
+def test_what_is_applied_is_shown_in_words_and_without_secrets() -> None:
+    far = Server(name="far", source="far.toml", url="https://u:hush@example.com", headers={"X": "hush"})
+    old = config(
+        replace(A, name="b.c", env={"K": "hush"}),
+        replace(A, name="gone"),
+        replace(A, name="same"),
+        replace(BROKEN, name="sick"),
+        agents=(Agent(name="old"), Agent(name="wide", allowed_tools=("a__*",))),
+        tool_policies=(("a__*", Policy(approval="always")), ("b__*", Policy(risk="low"))),
+    )
+    new = config(
+        replace(A, name="b.c", command="y", env={"K": "hush2"}, enabled=False),
+        replace(A, name="same"),
+        replace(A, name="sick"),
+        replace(A, name="new", policy=Policy(approval="never")),
+        far,
+        agents=(Agent(name="new", source="new.toml"), Agent(name="wide")),
+        tool_policies=(("a__*", Policy(approval="never", timeout=0)),),
+        settings=Settings(risk="low"),
+    )
+    shown = applied(old, new)
+    assert [f"{place}: {what}" for place, what in shown] == [
+        'servers."b.c": command, env, enabled changed: ["y", "1"]',
+        "servers.far: new: https://[SECRET]@example.com",
+        "servers.gone: removed",
+        'servers.new: new: ["x", "1"]',
+        'servers.sick: mended: ["x", "1"]',
+        "agents.new: new: denied_tools [], spelling server__tool, open False",
+        "agents.old: removed",
+        'agents.wide: allowed_tools ["a__*"] -> unset',
+        'tool_policies."a__*": approval always -> never; timeout unset -> 0',
+        'tool_policies."b__*": removed',
+        "defaults.risk: medium -> low",
+    ]
+    assert applied(new, new) == ()
+    [(_, what)] = applied(config(A), config(replace(A, policy=Policy(risk="high"))))
+    assert what == "default_policy changed"
+    [(_, what)] = applied(config(A), config(BROKEN))
+    assert what == "cannot be used: command: expected a text, found a number"
 
 
 # Servers -------------------------------------------------------------------------------

@@ -39,6 +39,25 @@ def test_what_is_kept_is_there_after_a_restart(path: Path) -> None:
         each.close()
 
 
+def test_many_are_accepted_in_one_step_or_none(path: Path) -> None:
+    book = StateBook(path)
+    book.set_enabled("a", False)
+    book.accept_all({"a": "1", "b": "2"})
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute(
+        "create trigger no before insert on servers when new.name = 'b' begin select raise(abort, 'no'); end"
+    )
+    with pytest.raises(Failure, match="cannot keep what was accepted"):
+        book.accept_all({"a": "3", "b": "4"})
+    book.accept_all({"a": "1", "b": "2"})  # nothing new: nothing is written
+    writer.close()
+    again = StateBook(path)
+    for each in (book, again):
+        assert each.switched_off() == {"a"}
+        assert (each.accepted("a"), each.accepted("b")) == ("1", "2")
+        each.close()
+
+
 def test_a_forgotten_server_is_on_and_not_accepted(path: Path) -> None:
     book = StateBook(path)
     book.set_enabled("a", False)

@@ -85,6 +85,8 @@ def test_reload(daemon: Control, folder: Path) -> None:
     assert done.stdout == "added      a, b\nremoved    c\nunchanged  1 server\n"
     assert done.stderr == "mcpctl: /c/x.toml: line 3: odd\\u001b\n"
     assert json.loads(run(folder, "reload", "--json").stdout) == found
+    found["applied"] = [{"place": "servers.a", "what": 'new: ["x\x1b"]'}]
+    assert run(folder, "reload").stdout.splitlines()[-1] == '  servers.a: new: ["x\\u001b"]'
 
 
 @pytest.mark.parametrize("answer", [{}, Hangup()])
