@@ -112,8 +112,11 @@ class Journal:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What was found when the file was opened."""
-        return self._store.problems
+        """What was found when the file was opened, and why nothing is written now."""
+        if not self.error:
+            return self._store.problems
+        now = Problem(str(self._store.path), "", f"cannot write the journal: {self.error}")
+        return (*self._store.problems, now)
 
     def record(self, entry: Entry) -> None:
         """Note something; never waits and never fails."""
@@ -132,10 +135,16 @@ class Journal:
         """Open the file and write until cancelled, then write what is left and close it.
 
         The last write is shielded and gives a locked file no more than its usual time.
-        Raises Failure before it has started: "refused" for a file of a newer version,
-        "not_writable". What goes wrong later is logged and tried again.
+        Raises Failure "refused" for a file of a newer version, before it has started. Whatever
+        else goes wrong (a full disk, a file in the way) is logged, shown and tried again: the
+        daemon is needed then too, if only to say so.
         """
-        await trio.to_thread.run_sync(self._store.open)
+        try:
+            await trio.to_thread.run_sync(self._store.open)
+        except Failure as failure:
+            if failure.kind == "refused":
+                raise
+            self._failed(failure)
         try:
             task_status.started()
             while True:
@@ -183,12 +192,15 @@ class Journal:
                     await trio.to_thread.run_sync(self._store.write, batch)
             except (sqlite3.Error, OSError, Failure) as error:
                 self._give_back(batch, dropped)
-                if not self.error:
-                    log.error("cannot write the journal: %s", reason(error))
-                self.error = reason(error)
+                self._failed(error)
                 return False
             self.error = ""
             return True
+
+    def _failed(self, error: Exception) -> None:
+        if not self.error:
+            log.error("cannot write the journal: %s", reason(error))
+        self.error = reason(error)
 
     def _give_back(self, batch: deque[Entry], dropped: int) -> None:
         if dropped:
@@ -206,7 +218,7 @@ class _Store:
 
     def __init__(self, path: Path, keep_days: int, keep_bytes: int) -> None:
         self.problems: tuple[Problem, ...] = ()
-        self._path = path
+        self.path = path
         self._keep_days = keep_days
         self._keep_bytes = keep_bytes
         self._connection: sqlite3.Connection | None = None
@@ -230,7 +242,7 @@ class _Store:
             if not is_damage(error):
                 raise
             self.close()
-            self._note_damage(set_aside(self._path))
+            self._note_damage(set_aside(self.path))
             self._insert(rows)
         now = time.time()
         if not 0 <= now - self._tidied < DAY:
@@ -259,7 +271,7 @@ class _Store:
         where = " and ".join(text for text, _ in used) or "1"
         try:
             # A connection of its own: WAL lets it read while a batch is written.
-            connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=2)
+            connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=2)
             try:
                 rows = connection.execute(
                     f"select {_NAMES} from entries where {where} order by id desc limit ?",
@@ -268,15 +280,13 @@ class _Store:
             finally:
                 connection.close()
         except sqlite3.Error as error:
-            raise Failure(
-                "not_writable", f"cannot read the journal: {self._path}: {reason(error)}"
-            ) from error
+            raise Failure("not_writable", f"cannot read the journal: {self.path}: {reason(error)}") from error
         return [Entry(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]
 
     def _ready(self) -> sqlite3.Connection:
         """The connection, opened anew when the file was deleted or exchanged."""
         try:
-            inode = os.stat(self._path).st_ino
+            inode = os.stat(self.path).st_ino
         except FileNotFoundError:
             inode = 0
         if self._connection is not None and inode and inode == self._inode:
@@ -284,16 +294,16 @@ class _Store:
         # Closed first: closing removes the companions by their names.
         self.close()
         # Not thorough: it may be half a gigabyte, and damage shows itself when it is written.
-        opened = open_database(self._path, SCHEMA, _PRAGMAS, thorough=False)
+        opened = open_database(self.path, SCHEMA, _PRAGMAS, thorough=False)
         self._connection = opened.connection
-        self._inode = os.stat(self._path).st_ino
+        self._inode = os.stat(self.path).st_ino
         if opened.set_aside is not None:
             self._note_damage(opened.set_aside)
         return self._connection
 
     def _note_damage(self, aside: Path) -> None:
         log.error("the journal is damaged, it is now %s", aside)
-        self.problems = (Problem(str(self._path), "", f"damaged, it is now {aside}"),)
+        self.problems = (Problem(str(self.path), "", f"damaged, it is now {aside}"),)
 
     # Retention
 
@@ -302,7 +312,7 @@ class _Store:
         self._tidied = now
         try:
             self._delete_old(self._ready(), now)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError, Failure) as error:
             log.warning("cannot delete old entries of the journal: %s", reason(error))
 
     def _delete_old(self, connection: sqlite3.Connection, now: float) -> None:

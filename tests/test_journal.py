@@ -211,6 +211,24 @@ async def test_a_newer_version_is_refused(tmp_path: Path, real_clock: None) -> N
     assert caught.value.kind == "refused"
 
 
+async def test_a_file_that_cannot_be_had_at_the_start_is_shown_and_tried_again(
+    tmp_path: Path, real_clock: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk or a folder in the way: the daemon is needed all the same."""
+    monkeypatch.setattr(module, "AGAIN", 0.02)
+    path = tmp_path / "journal.db"
+    path.mkdir()
+    async with running(Journal(path)) as journal:
+        [problem] = journal.problems
+        assert problem.file == str(path)
+        assert "cannot write the journal" in problem.message
+        journal.record(entry("1"))
+        path.rmdir()
+        await until(lambda: journal.error == "")
+        assert [found.tool for found in await journal.query()] == ["1"]
+        assert journal.problems == ()
+
+
 async def test_a_failed_write_is_tried_again_and_loses_nothing(
     tmp_path: Path, real_clock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

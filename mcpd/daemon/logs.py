@@ -109,18 +109,7 @@ def set_up(log_file: str, *, on_demand: bool) -> Redaction:
         handler = StandardError()
         handler.setFormatter(JournalLines("%(message)s"))
     else:
-        if on_demand:
-            from logging.handlers import RotatingFileHandler  # 10 ms that the other ways to run do not need
-
-            handler = RotatingFileHandler(
-                log_file,
-                maxBytes=FILE_SIZE,
-                backupCount=FILES - 1,
-                encoding="utf-8",
-                errors="backslashreplace",
-            )
-        else:
-            handler = StandardError()
+        handler = (_log_file(log_file) if on_demand else None) or StandardError()
         handler.setFormatter(PlainLines("%(asctime)s %(levelname)s %(message)s"))
     redaction = Redaction()
     handler.addFilter(redaction)
@@ -129,3 +118,19 @@ def set_up(log_file: str, *, on_demand: bool) -> Redaction:
     root.setLevel(logging.INFO)
     logging.raiseExceptions = False  # a full disk must not write tracebacks to standard error
     return redaction
+
+
+def _log_file(path: str) -> logging.Handler | None:
+    """None when it cannot be opened: a daemon without a log is better than none."""
+    from logging.handlers import RotatingFileHandler  # 10 ms that the other ways to run do not need
+
+    try:
+        return RotatingFileHandler(
+            path,
+            maxBytes=FILE_SIZE,
+            backupCount=FILES - 1,
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
+    except OSError:
+        return None

@@ -93,6 +93,15 @@ def test_on_demand_the_log_is_a_private_bounded_file(tmp_path: Path, monkeypatch
     assert files[0].read_text().endswith("WARNING MCP 'x' crashed, 99 times\n")
 
 
+def test_a_log_file_that_cannot_be_opened_is_no_reason_to_stop(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+    logs.set_up(str(tmp_path), on_demand=True)
+    logging.getLogger("mcpd.test").info("said all the same")
+    assert capfd.readouterr().err.endswith("said all the same\n")
+
+
 def test_in_the_foreground_lines_go_to_standard_error(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
