@@ -11,6 +11,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,23 @@ def test_a_signal_stops_it_in_good_order(runner: Runner, signum: int) -> None:
     assert (process.returncode, "mcpd has stopped" in output) == (0, True)
     assert not runner.control.exists()
     assert (runner.control.parent / "agents" / "default").is_dir()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_start_without_a_traceback(runner: Runner, signum: int) -> None:
+    state = runner.home.state / "mcpd" / "state.db"
+    runner.serving().terminate()
+    runner.started.pop().communicate(timeout=LIMIT)
+    with contextlib.closing(sqlite3.connect(state, isolation_level=None)) as other:
+        other.execute("begin exclusive")  # the start waits for it, 2 s at most
+        process = runner.start()
+        lock = runner.control.with_name("lock")
+        end = time.monotonic() + LIMIT
+        while lock.read_text() != f"{process.pid}\n":
+            assert time.monotonic() < end
+        process.send_signal(signum)
+        output, _ = process.communicate(timeout=LIMIT)
+    assert (process.returncode, output) == (-signum, "")
 
 
 def test_mcpctl_stop_is_answered(runner: Runner) -> None:
