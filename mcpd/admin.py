@@ -56,7 +56,7 @@ def daemon_status(broker: Broker) -> api.DaemonStatus:
         pid=os.getpid(),
         instance=broker.instance,
         started=broker.started,
-        uptime=time() - broker.started,
+        uptime=max(0.0, time() - broker.started),
         servers=dict(sorted(states.items())),
         sessions=len(broker.sessions),
         problems=_problems(_all_problems(broker)),
@@ -318,7 +318,10 @@ async def remove_server(broker: Broker, name: str) -> str:
             _without(broker.held, name),
             _without(broker.waiting, name),
         )
-        broker.state.forget(name)
+        try:
+            broker.state.forget(name)
+        except Failure as failure:  # what counted is done; a switch that stays can only keep something off
+            log.warning("%s", failure.message)
     return str(removed)
 
 
@@ -339,11 +342,16 @@ async def enable(broker: Broker, name: str) -> ServerInfo:
 
 
 async def disable(broker: Broker, name: str) -> ServerInfo:
-    """Disconnect everywhere and stay off, over restarts too (c08). Raises Failure `no_such_server`."""
+    """Disconnect everywhere and stay off, over restarts too (c08).
+
+    Raises Failure `no_such_server`, and `not_writable` when it is off only until the daemon ends.
+    """
     async with broker.editing:
         broker.fleet.find(name)
-        broker.state.set_enabled(name, False)
-        _install(broker, broker.config, broker.held, broker.waiting)
+        try:
+            broker.state.set_enabled(name, False)
+        finally:
+            _install(broker, broker.config, broker.held, broker.waiting)
     return _one(broker, name)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 
 import pytest
 import trio
@@ -125,6 +126,26 @@ async def test_reload_shows_what_it_applies_and_it_is_recorded_a03_n12(home: Hom
         ("change", "servers.disable", "tiny", "no_such_server", ""),
     ]
     assert entries[0].pid == os.getpid()
+
+
+async def test_a_full_disk_keeps_no_server_running(home: Home, real_clock: None) -> None:
+    for name in ("off", "gone"):
+        write_server(home, name, **tiny())
+    async with running(home) as world:
+        await connected_pid(world, "off")
+        await admin.enable(world.broker, "gone")
+        with sqlite3.connect(home.state / "state.db") as full:
+            for what in ("insert", "delete"):
+                full.execute(
+                    f"create trigger no_{what} before {what} on servers begin select raise(abort, ''); end"
+                )
+        full.close()
+        with pytest.raises(Failure) as caught:
+            await admin.disable(world.broker, "off")
+        assert caught.value.kind == "not_writable"
+        assert status(world, "off").state == "disabled"
+        await admin.remove_server(world.broker, "gone")
+        assert world.broker.fleet.names() == ["off"]
 
 
 async def test_add_accepts_what_was_asked_for_and_nothing_else_a03(home: Home, real_clock: None) -> None:

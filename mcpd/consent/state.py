@@ -57,6 +57,8 @@ class StateBook:
             what = "damaged: what was switched off or accepted in it is forgotten"
             self.problems = (Problem(str(path), "", f"{what}; it is now {aside}"),)
         rows = self._connection.execute("select name, enabled, accepted_digest from servers")
+        self._unwritten: set[str] = set()
+        """Servers that are off here and, by the file, on."""
         self._rows = {name: _Row(bool(enabled), digest) for name, enabled, digest in rows}
 
     def close(self) -> None:
@@ -67,8 +69,18 @@ class StateBook:
         return frozenset(name for name, row in self._rows.items() if not row.enabled)
 
     def set_enabled(self, name: str, enabled: bool) -> None:
-        """Switch a server on or off. Raises Failure("not_writable"); it is as before then."""
-        self._put(name, self._row(name)._replace(enabled=enabled))
+        """Switch a server on or off. Raises Failure("not_writable"): on is as before then.
+
+        Off counts all the same, as long as this process lives: a full disk must not keep a server running.
+        """
+        row = self._row(name)._replace(enabled=enabled)
+        try:
+            self._put(name, row)
+        except Failure:
+            if not enabled:
+                self._rows[name] = row
+                self._unwritten.add(name)
+            raise
 
     def accepted(self, name: str) -> str | None:
         """The digest of the definition that was accepted last."""
@@ -96,18 +108,20 @@ class StateBook:
                 self._connection.execute("rollback")
             raise
         self._rows.update(rows)
+        self._unwritten -= rows.keys()
 
     def forget(self, name: str) -> None:
         """Drop all that is known of a server. Raises Failure("not_writable")."""
         if name in self._rows:
             self._write(f'forget the server "{name}"', "delete from servers where name = ?", (name,))
             del self._rows[name]
+            self._unwritten.discard(name)
 
     def _row(self, name: str) -> _Row:
         return self._rows.get(name, _Row())
 
     def _put(self, name: str, row: _Row) -> None:
-        if self._rows.get(name) == row:
+        if self._rows.get(name) == row and name not in self._unwritten:
             return
         self._write(
             f'keep the state of the server "{name}"',
@@ -115,6 +129,7 @@ class StateBook:
             (name, row.enabled, row.accepted, time.time()),
         )
         self._rows[name] = row
+        self._unwritten.discard(name)
 
     def _write(self, what: str, statement: str, values: Sequence[object]) -> None:
         try:

@@ -58,6 +58,22 @@ def test_many_are_accepted_in_one_step_or_none(path: Path) -> None:
         each.close()
 
 
+def test_off_counts_where_it_cannot_be_written_and_is_written_when_asked_again(path: Path) -> None:
+    book = StateBook(path)
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("create trigger no before insert on servers begin select raise(abort, 'no'); end")
+    with pytest.raises(Failure, match="cannot keep the state"):
+        book.set_enabled("a", False)
+    assert book.switched_off() == {"a"}
+    writer.execute("drop trigger no")
+    writer.close()
+    book.set_enabled("a", False)
+    again = StateBook(path)
+    assert again.switched_off() == {"a"}
+    again.close()
+    book.close()
+
+
 def test_a_forgotten_server_is_on_and_not_accepted(path: Path) -> None:
     book = StateBook(path)
     book.set_enabled("a", False)
@@ -155,21 +171,22 @@ def test_a_locked_file_is_not_taken_for_a_damaged_one(path: Path, monkeypatch: p
     assert damaged(path) == []
 
 
-def test_a_change_that_cannot_be_written_does_not_count(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_widens_and_cannot_be_written_does_not_count(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mcpd.database.BUSY", 0.05)
     book = StateBook(path)
+    book.set_enabled("a", False)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("begin immediate")
-    with pytest.raises(Failure) as caught:
-        book.set_enabled("a", False)
-    assert caught.value.kind == "not_writable"
-    with pytest.raises(Failure) as caught:
-        book.accept("a", "digest")
-    assert caught.value.kind == "not_writable"
-    assert (book.switched_off(), book.accepted("a")) == (frozenset(), None)
+    for change in (lambda: book.set_enabled("a", True), lambda: book.accept("a", "digest")):
+        with pytest.raises(Failure) as caught:
+            change()
+        assert caught.value.kind == "not_writable"
+    assert (book.switched_off(), book.accepted("a")) == ({"a"}, None)
     other.close()
-    book.set_enabled("a", False)
-    assert book.switched_off() == {"a"}
+    book.set_enabled("a", True)
+    assert book.switched_off() == set()
     book.close()
 
 
