@@ -138,7 +138,8 @@ async def running(home: Home) -> AsyncIterator[World]:
     changes = Changes()
     config = load(folder, os.environ)
     state = StateBook(home.state / "state.db")
-    fleet = Fleet(changes, CatalogCache(home.cache), os.environ, "test.")
+    # Another run of the tests must not take these processes for its own.
+    fleet = Fleet(changes, CatalogCache(home.cache), os.environ, f"test{os.getpid()}.")
     broker = Broker(
         config=config,
         fleet=fleet,
