@@ -23,13 +23,16 @@ async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str
             session = Session(broker, methods, peer, agent, LineWriter(fd, nursery), nursery, fd)
             broker.sessions[session.id] = session
             broker.changes.publish("sessions", session.id)
+            broker.fleet.reader.add(fd, session.received)
             try:
-                await session.work()
+                await session.over.wait()
             finally:
+                broker.fleet.reader.remove(fd)
                 del broker.sessions[session.id]
                 broker.fleet.left(session.id)
                 broker.changes.publish("sessions", session.id)
                 session.writer.close()
+            nursery.cancel_scope.cancel()
 
 
 async def announce(broker: Broker) -> None:

@@ -180,8 +180,8 @@ def _check_strings(values: list[Any]) -> None:
 def check_arguments(raw: bytes) -> None:
     """Refuse arguments that two readers could understand differently (b29).
 
-    `raw` is part of a line that `read` has accepted. Raises Failure `invalid_params` for anything but an object, for duplicate member names, NaN and
-    infinities, and lone surrogates.
+    `raw` is part of a line that `read` has accepted. Raises Failure `invalid_params` for anything
+    but an object, for duplicate member names, NaN and infinities, and lone surrogates.
     """
     if raw[:1] == b"{" and raw.count(b":") <= 1 and b"\\" not in raw:
         # One member at most and no escapes; what else could be wrong, `read` has refused.

@@ -22,7 +22,8 @@ import trio
 from mcpd.protocol.framing import LineBuffer
 from mcpd.transport import sweep
 from mcpd.transport.base import ConnectFailed, Launch
-from mcpd.transport.lines import LineWriter, read_chunk
+from mcpd.transport.lines import LineWriter
+from mcpd.transport.reader import Reader
 from mcpd.transport.sweep import MARKER
 
 #: Pipes of 1 MiB save wake-ups for large messages (measured); unprivileged users share 64 MiB of it.
@@ -77,12 +78,21 @@ class Stdio:
         marker: str,
         ring: StderrRing,
         nursery: trio.Nursery,
+        reader: Reader,
     ) -> None:
         self._process = process
         self._stdin, self._stdout, self._stderr = fds
         self._marker = marker
         self._ring = ring
         self._writer = LineWriter(self._stdin, nursery)
+        self._reader = reader
+        self._buffer = LineBuffer()
+        self._dropped = 0
+        self._receive: Callable[[bytes], None] | None = None
+        self._fault: Exception | None = None
+        """What went wrong in here while a line was taken; raised by `run`, for this server's firewall."""
+        self._end = trio.Event()
+        """The output has ended."""
         self._over = trio.Event()
         """The process has ended, or one of the two streams has: what remains is to say so and clean up."""
 
@@ -92,7 +102,12 @@ class Stdio:
 
     @classmethod
     async def spawn(
-        cls, launch: Launch, ring: StderrRing, nursery: trio.Nursery, open_files: int | None
+        cls,
+        launch: Launch,
+        ring: StderrRing,
+        nursery: trio.Nursery,
+        reader: Reader,
+        open_files: int | None,
     ) -> Stdio:
         """Start the process; `run` must follow at once. `open_files`: the soft limit it gets.
 
@@ -119,7 +134,7 @@ class Stdio:
             _close(theirs)
         if open_files is not None:
             _limit_files(process.pid, open_files)
-        return cls(process, ours, launch.env[MARKER], ring, nursery)
+        return cls(process, ours, launch.env[MARKER], ring, nursery, reader)
 
     def write(self, line: bytes) -> bool:
         if self._writer.write(line):
@@ -129,21 +144,25 @@ class Stdio:
 
     async def run(self, receive: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Hand every line to `receive` until the process ends, then say how to `lost`, then clean up."""
+        self._receive = receive
+        self._reader.add(self._stdout, self._received)
+        self._reader.add(self._stderr, self._heard)
         try:
             async with trio.open_nursery() as nursery:
-                end = trio.Event()
-                nursery.start_soon(self._read, receive, end)
-                nursery.start_soon(self._drain_stderr)
                 nursery.start_soon(self._await_exit)
                 await self._over.wait()
                 with trio.move_on_after(LAST_WORDS):
-                    await (end.wait() if self._process.returncode is not None else self._process.wait())
+                    await (self._end.wait() if self._process.returncode is not None else self._process.wait())
                 self._ring.flush()
+                self._receive = None
                 lost(self.ending())
                 nursery.cancel_scope.cancel()
         finally:
+            self._receive = None
             with trio.CancelScope(shield=True):
                 await self._stop()
+        if self._fault is not None:
+            raise self._fault
 
     def ending(self) -> str:
         """How the process ended, in words."""
@@ -154,20 +173,26 @@ class Stdio:
             return f"the server was ended by {_signal_name(-code)}"
         return f"the server exited with code {code}"
 
-    async def _read(self, receive: Callable[[bytes], None], end: trio.Event) -> None:
-        buffer = LineBuffer()
-        dropped = 0
-        while chunk := await read_chunk(self._stdout):
-            for line in buffer.feed(chunk):
-                receive(line)
-            if buffer.dropped != dropped:
-                dropped = buffer.dropped
-                self._ring.add(f"[mcpd] dropped {dropped} messages over the limit of 16 MiB")
-        end.set()
-        self._over.set()
+    def _received(self, chunk: bytes | None) -> None:
+        """Output of the server. It is read to the end, also while the server is being stopped."""
+        if not chunk:
+            self._end.set()
+            self._over.set()
+            return
+        try:
+            for line in self._buffer.feed(chunk):
+                if self._receive is not None:
+                    self._receive(line)
+        except Exception as e:
+            self._fault = e
+            self._receive = None
+            self._over.set()
+        if self._buffer.dropped != self._dropped:
+            self._dropped = self._buffer.dropped
+            self._ring.add(f"[mcpd] dropped {self._dropped} messages over the limit of 16 MiB")
 
-    async def _drain_stderr(self) -> None:
-        while chunk := await read_chunk(self._stderr):
+    def _heard(self, chunk: bytes | None) -> None:
+        if chunk:
             self._ring.feed(chunk)
 
     async def _await_exit(self) -> None:
@@ -178,25 +203,18 @@ class Stdio:
         """Close stdin, 2 s, SIGTERM, 3 s, SIGKILL, then everything that bears the marker (DESIGN 7)."""
         self._writer.close()
         _close((self._stdin,))
-        async with trio.open_nursery() as nursery:
-            # A child that is blocked on a full pipe never sees the end of its input.
-            nursery.start_soon(self._discard, self._stdout)
-            nursery.start_soon(self._drain_stderr)
-            for wait, act in ((CLOSE_WAIT, signal.SIGTERM), (TERM_WAIT, signal.SIGKILL), (KILL_WAIT, None)):
-                with trio.move_on_after(wait):
-                    await self._process.wait()
-                if self._process.returncode is not None:
-                    break
-                if act is not None:
-                    self._signal_group(act)
-            await self._sweep()
-            nursery.cancel_scope.cancel()
+        for wait, act in ((CLOSE_WAIT, signal.SIGTERM), (TERM_WAIT, signal.SIGKILL), (KILL_WAIT, None)):
+            with trio.move_on_after(wait):
+                await self._process.wait()
+            if self._process.returncode is not None:
+                break
+            if act is not None:
+                self._signal_group(act)
+        await self._sweep()
+        for fd in (self._stdout, self._stderr):
+            self._reader.remove(fd)
         _close((self._stdout, self._stderr))
         self._ring.flush()
-
-    async def _discard(self, fd: int) -> None:
-        while await read_chunk(fd):
-            pass
 
     def _signal_group(self, number: signal.Signals) -> None:
         # The process is its group's leader (start_new_session) and not reaped yet.

@@ -12,6 +12,7 @@ from mcpd.changes import Changes
 from mcpd.config.spec import Config, Faulty, Server
 from mcpd.errors import Failure
 from mcpd.transport.pending import Deadlines
+from mcpd.transport.reader import Reader
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.upstream import Surroundings, Upstream
 
@@ -32,11 +33,13 @@ class Fleet:
         """`marker`: prefix of the marker of every child; `open_files`: the soft limit children get."""
         self.changes = changes
         self.deadlines = Deadlines()
+        self.reader = Reader()
         self._around = Surroundings(
             environ=environ,
             marker=marker,
             spawns=itertools.count(1),
             deadlines=self.deadlines,
+            reader=self.reader,
             changes=changes,
             cache=cache,
             open_files=open_files,
@@ -124,16 +127,29 @@ class Fleet:
             scope.cancel()
         self._waiting = [other for other in self._waiting if other is not upstream]
 
+    async def _serve_all(self, scope: trio.CancelScope) -> None:
+        with scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.deadlines.run)
+                nursery.start_soon(self.reader.run)
+
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled; then all servers are stopped, side by side, in MCP's order."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            nursery.start_soon(self.deadlines.run)
-            waiting, self._waiting = self._waiting, []
-            for upstream in waiting:
-                self._start(upstream)
-            task_status.started()
-            await trio.sleep_forever()
+        # A server that is being stopped is still read, so these two end last.
+        services = trio.CancelScope(shield=True)
+        async with trio.open_nursery() as outer:
+            outer.start_soon(self._serve_all, services)
+            try:
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    waiting, self._waiting = self._waiting, []
+                    for upstream in waiting:
+                        self._start(upstream)
+                    task_status.started()
+                    await trio.sleep_forever()
+            finally:
+                services.cancel()
+        self.reader.close()
 
 
 def _idle_after(config: Config, definition: Server | Faulty) -> float:

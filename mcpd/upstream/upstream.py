@@ -22,6 +22,7 @@ from mcpd.config.spec import Faulty, Server
 from mcpd.errors import Failure, ServerError
 from mcpd.transport.base import ConnectFailed, ConnectionLost
 from mcpd.transport.pending import Deadlines
+from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import StderrRing, Stdio
 from mcpd.upstream import launch, retry
 from mcpd.upstream.cache import CatalogCache
@@ -51,6 +52,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     """Prefix of the marker that every child bears; a number and a dot follow."""
     spawns: itertools.count[int]
     deadlines: Deadlines
+    reader: Reader
     changes: Changes
     cache: CatalogCache
     open_files: int | None
@@ -356,7 +358,7 @@ class Upstream:
         around = self._around
         marker = f"{around.marker}{next(around.spawns)}."
         plan = launch.plan(server, around.environ, marker)
-        process = await Stdio.spawn(plan, self.ring, nursery, around.open_files)
+        process = await Stdio.spawn(plan, self.ring, nursery, around.reader, around.open_files)
         link = Link(process, opening, around.deadlines, self._keeper.notice, self._remark)
         nursery.start_soon(process.run, link.receive, link.lost)
         self._set(pid=process.pid)

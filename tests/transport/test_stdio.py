@@ -15,6 +15,7 @@ import trio
 
 from mcpd.transport import stdio, sweep
 from mcpd.transport.base import ConnectFailed, Launch
+from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import StderrRing, Stdio
 from mcpd.transport.sweep import MARKER
 
@@ -59,12 +60,17 @@ async def running(script: str, *argv: str, open_files: int | None = None) -> Asy
     env = {MARKER: f"{OWNER}{os.urandom(4).hex()}.", "PATH": os.environ["PATH"]}
     launch = Launch((sys.executable, "-I", "-c", script, *argv), env, "/")
     before = len(os.listdir("/proc/self/fd"))
-    async with trio.open_nursery() as nursery:
-        process = await Stdio.spawn(launch, ring, nursery, open_files)
-        child = Child(process, ring)
-        nursery.start_soon(process.run, child.take, child.lost)
-        yield child
-        nursery.cancel_scope.cancel()
+    reader = Reader()
+    async with trio.open_nursery() as outer:
+        outer.start_soon(reader.run)
+        async with trio.open_nursery() as nursery:
+            process = await Stdio.spawn(launch, ring, nursery, reader, open_files)
+            child = Child(process, ring)
+            nursery.start_soon(process.run, child.take, child.lost)
+            yield child
+            nursery.cancel_scope.cancel()
+        outer.cancel_scope.cancel()
+    reader.close()
     assert not Path(f"/proc/{process.pid}").exists(), "ended and reaped"
     assert sweep.find(env[MARKER]) == []
     assert len(os.listdir("/proc/self/fd")) == before
@@ -234,13 +240,16 @@ async def test_what_cannot_be_started_leaves_nothing_open(
     path.write_bytes(content)
     path.chmod(mode)
     await trio.to_thread.run_sync(lambda: None)
+    reader = Reader()
     before = os.listdir("/proc/self/fd")
     async with trio.open_nursery() as nursery:
+        launch = Launch((str(path),), {MARKER: OWNER}, "/")
         with pytest.raises(ConnectFailed) as caught:
-            await Stdio.spawn(Launch((str(path),), {MARKER: OWNER}, "/"), StderrRing(), nursery, None)
+            await Stdio.spawn(launch, StderrRing(), nursery, reader, None)
     assert (caught.value.reason, caught.value.lasting) == (reason, lasting)
     assert str(path) in caught.value.message
     assert os.listdir("/proc/self/fd") == before
+    reader.close()
 
 
 # ------------------------------------------------------------------- the ring
