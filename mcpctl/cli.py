@@ -38,6 +38,10 @@ def outcome(words: list[str]) -> int:
         return DONE  # the reader has seen enough
     except KeyboardInterrupt:
         return INTERRUPTED
+    except FileNotFoundError:
+        # No answer meets this; what does is a relative path where nothing is relative to any more.
+        output.note("cannot tell the current folder: it was removed")
+        return FAILED
     except OSError as error:
         output.note(f"cannot write the answer: {error.strerror}")
         return FAILED

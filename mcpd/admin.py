@@ -389,7 +389,7 @@ async def reload(broker: Broker) -> api.Reloaded:
     Raises Failure `config_invalid` when config.toml cannot be read; the running set stays then.
     """
     async with broker.editing:
-        found = await _read_files(broker)
+        found = await _read_files(broker, moved=True)
         difference = diff(broker.config, found)
         changes = applied(broker.config, found)
         broker.state.accept_all({name: server.digest for name, server in found.servers.items()})
@@ -439,7 +439,7 @@ async def apply_watched(broker: Broker) -> None:
         except Failure as failure:
             log.warning("the files changed, but nothing is applied: %s", failure.message)
             return
-        narrowed, held = narrows(broker.config, found)
+        narrowed, held = narrows(broker.config, found, f"{broker.config_dir}/{load.MAIN}")
         running = {**broker.config.servers, **broker.config.faulty}
         waiting = {
             name: found.servers[name] for name in held if name not in running and name in found.servers
@@ -451,10 +451,17 @@ async def apply_watched(broker: Broker) -> None:
         _record(broker, "watch", changes)
 
 
-async def _read_files(broker: Broker) -> Config:
-    """Raises Failure `config_invalid`, and leaves it among the problems that the status shows."""
+async def _read_files(broker: Broker, *, moved: bool = False) -> Config:
+    """The files as they are now; `moved`: with the servers' folder where the setting puts it now.
+
+    A moved folder waits for `reload` like every other setting: until then the servers of the old one count.
+    Raises Failure `config_invalid`, and leaves it among the problems that the status shows.
+    """
+    servers_dir = None if moved else Path(broker.config.settings.servers_dir)
     try:
-        return await trio.to_thread.run_sync(load.reload, Path(broker.config_dir), broker.environ)
+        return await trio.to_thread.run_sync(
+            load.reload, Path(broker.config_dir), broker.environ, servers_dir
+        )
     except Failure as failure:
         file = failure.data["file"]
         kept = tuple(problem for problem in broker.config.problems if problem.file != file)

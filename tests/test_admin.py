@@ -148,6 +148,21 @@ async def test_a_full_disk_keeps_no_server_running(home: Home, real_clock: None)
         assert world.broker.fleet.names() == ["off"]
 
 
+async def test_a_moved_servers_folder_waits_for_reload_as_a_whole_a03(home: Home, real_clock: None) -> None:
+    write_server(home, "tiny", **tiny())
+    async with running(home) as world:
+        pid = await connected_pid(world, "tiny")
+        file = write_config(home, "servers_dir = 'elsewhere'")
+        await admin.apply_watched(world.broker)
+        [problem] = admin.daemon_status(world.broker).problems
+        assert (problem.file, problem.place) == (str(file), "servers_dir")
+        assert await connected_pid(world, "tiny") == pid
+        await admin.add_server(world.broker, AddServer(name="added", command="/no/such/command"))
+        assert (world.servers_dir / "added.toml").exists()
+        assert (await admin.reload(world.broker)).removed == ("added", "tiny")
+        assert admin.daemon_status(world.broker).servers_dir == str(world.config / "elsewhere")
+
+
 async def test_add_accepts_what_was_asked_for_and_nothing_else_a03(home: Home, real_clock: None) -> None:
     """Whoever may write the folder can exchange the file between its writing and its reading back."""
     async with running(home) as world:

@@ -139,8 +139,8 @@ class Narrowed(NamedTuple):
     held: dict[str, str]
 
 
-def narrows(running: Config, read: Config) -> Narrowed:
-    """The part of `read` that only takes something away from `running` (a03)."""
+def narrows(running: Config, read: Config, file: str = "config.toml") -> Narrowed:
+    """The part of `read` that only takes something away from `running` (a03); `file` has the settings."""
     held: dict[str, str] = {}
     servers: dict[str, Server] = {}
     faulty: dict[str, Faulty] = {}
@@ -164,7 +164,6 @@ def narrows(running: Config, read: Config) -> Narrowed:
     policies, policy_notes = _narrow_policies(running, read, top)
     agents, agent_notes = _narrow_agents(running.agents, read.agents)
     settings, settings_notes = _narrow_settings(running, read)
-    file = "config.toml"
     notes = tuple(Problem(file, place, f"{what}, {WAITS}") for place, what in policy_notes + settings_notes)
     return Narrowed(
         Config(

@@ -68,8 +68,8 @@ def load(config_dir: Path, environ: Mapping[str, str]) -> Config:
         )
 
 
-def reload(config_dir: Path, environ: Mapping[str, str]) -> Config:
-    """What the files say now.
+def reload(config_dir: Path, environ: Mapping[str, str], servers_dir: Path | None = None) -> Config:
+    """What the files say now. `servers_dir`: read the servers' files there, whatever the setting says.
 
     Raises Failure("config_invalid") with `file`, `place` and `reason` when config.toml
     cannot be read: the caller keeps what it has.
@@ -79,7 +79,7 @@ def reload(config_dir: Path, environ: Mapping[str, str]) -> Config:
     settings = found.settings(main, config_dir)
     policies = found.policies(main)
     found.inline(main)
-    for file in found.folder(Path(settings.servers_dir)):
+    for file in found.folder(servers_dir or Path(settings.servers_dir)):
         found.server_file(file)
     for file in found.folder(config_dir / "agents.d"):
         found.agent_file(file)

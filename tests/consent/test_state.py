@@ -179,11 +179,14 @@ def test_what_widens_and_cannot_be_written_does_not_count(
     book.set_enabled("a", False)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("begin immediate")
-    for change in (lambda: book.set_enabled("a", True), lambda: book.accept("a", "digest")):
-        with pytest.raises(Failure) as caught:
-            change()
-        assert caught.value.kind == "not_writable"
-    assert (book.switched_off(), book.accepted("a")) == ({"a"}, None)
+    with pytest.raises(Failure) as caught:
+        book.set_enabled("a", True)
+    assert caught.value.kind == "not_writable"
+    with pytest.raises(Failure) as caught:
+        book.accept("a", "digest")
+    assert caught.value.kind == "not_writable"
+    assert book.switched_off() == {"a"}
+    assert book.accepted("a") is None
     other.close()
     book.set_enabled("a", True)
     assert book.switched_off() == set()

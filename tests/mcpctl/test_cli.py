@@ -199,6 +199,21 @@ def test_a_message_that_nobody_takes_changes_no_exit_code(folder: Path) -> None:
                 assert done.returncode == code
 
 
+def test_a_folder_that_was_removed_under_the_caller(daemon: Control, folder: Path) -> None:
+    daemon.answers["servers.list"] = {"servers": [server()]}
+    program = 'mkdir gone; cd gone; rmdir ../gone; exec "$@"'
+    for words, code in ((["list"], 0), (["--socket", "control.sock", "list"], 1)):
+        done = subprocess.run(
+            ["/bin/sh", "-c", program, "sh", *command(*words)],
+            cwd=folder,
+            env=environment(folder),
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert (done.returncode, b"the current folder" in done.stderr) == (code, code == 1)
+
+
 def test_an_answer_that_cannot_be_written(daemon: Control, folder: Path) -> None:
     daemon.answers["servers.list"] = {"servers": [server()]}
     with open("/dev/full", "wb") as full:
