@@ -132,6 +132,7 @@ class Fleet:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.deadlines.run)
                 nursery.start_soon(self.reader.run)
+        self.reader.close()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled; then all servers are stopped, side by side, in MCP's order."""
@@ -149,7 +150,6 @@ class Fleet:
                     await trio.sleep_forever()
             finally:
                 services.cancel()
-        self.reader.close()
 
 
 def _idle_after(config: Config, definition: Server | Faulty) -> float:
