@@ -240,29 +240,33 @@ async def _follow_agents(broker: Broker, doors: Doors) -> None:
 
 
 async def _follow_files(broker: Broker, watch: Watch | None) -> None:
-    """Apply by itself what narrows when the user's files change (a03)."""
+    """Apply by itself what narrows when the user's files change (a03).
+
+    `watch` was armed before the files were read: for the usual folder of servers, which may not be theirs.
+    """
+    watched = f"{broker.config_dir}/servers.d"
     while True:
         if watch is None:
             await trio.sleep(BLIND)
         else:
             with watch:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_until_moved, broker, nursery.cancel_scope)
+                    nursery.start_soon(_until_moved, broker, watched, nursery.cancel_scope)
                     with contextlib.suppress(OSError):  # the kernel took it back: ask anew
                         await watch.changed()
                     nursery.cancel_scope.cancel()
-        watch = _watch(broker.config_dir, broker.config.settings.servers_dir, told=watch is None)
+        watched = broker.config.settings.servers_dir
+        watch = _watch(broker.config_dir, watched, told=watch is None)
         if watch is not None:
             await admin.apply_watched(broker)
 
 
-async def _until_moved(broker: Broker, scope: trio.CancelScope) -> None:
-    """Cancel once `servers_dir` is another folder."""
-    before = broker.config.settings.servers_dir
+async def _until_moved(broker: Broker, watched: str, scope: trio.CancelScope) -> None:
+    """Cancel once `servers_dir` is another folder than the one that is watched."""
     with broker.changes.subscribe() as changes:
-        async for _ in changes:
-            if broker.config.settings.servers_dir != before:
-                scope.cancel()
+        while broker.config.settings.servers_dir == watched:
+            await anext(changes)
+        scope.cancel()
 
 
 def _watch(config: str, servers_dir: str, *, told: bool = False) -> Watch | None:

@@ -156,6 +156,25 @@ def test_a_broken_configuration_is_shown_and_does_not_stop_the_start(runner: Run
     assert problem["file"] == str(runner.home.config / "mcpd" / "config.toml")
 
 
+def test_a_servers_folder_of_the_users_own_is_watched_from_the_start(runner: Runner) -> None:
+    config = runner.home.config / "mcpd"
+    (config / "elsewhere").mkdir(parents=True)
+    (config / "config.toml").write_text("servers_dir = 'elsewhere'\n")
+    file = config / "elsewhere" / "tiny.toml"
+    file.write_text("command = 'x'\n")
+    runner.serving()
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(LIMIT)
+        sock.connect(str(runner.control))
+        sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{"topics":["status"]}}\n')
+        with sock.makefile() as lines:
+            [server] = json.loads(lines.readline())["result"]["snapshot"]["servers"]
+            assert server["status"]["state"] == "idle"
+            file.write_text("command = 'x'\nenabled = false\n")
+            event = json.loads(lines.readline())["params"]
+            assert event["data"]["status"]["state"] == "disabled"
+
+
 def test_the_second_says_who_the_first_is(runner: Runner) -> None:
     first = runner.serving()
     second = runner.start()
