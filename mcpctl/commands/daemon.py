@@ -63,8 +63,7 @@ def overview(options: Namespace) -> int:
 
 def next_step(servers: list[Any], wrong: list[Any], status: Any) -> str:
     if wrong:
-        held = wrong[0]["status"]["state"] == "held"
-        return "mcpctl reload" if held else f"mcpctl logs {output.visible(wrong[0]['name'])}"
+        return "mcpctl reload" if wrong[0]["held"] else f"mcpctl logs {output.visible(wrong[0]['name'])}"
     if status["problems"]:
         return "mend the file, then: mcpctl reload"
     return "mcpctl tools" if servers else "mcpctl add NAME -- COMMAND ARGS..."

@@ -64,7 +64,7 @@ def trouble(info: Any) -> str:
     """Why a server is not usable, in one line; empty when nothing is wrong."""
     status = info["status"]
     if info["held"]:
-        return f"{info['held']} (mcpctl reload applies it)"
+        return str(info["held"])
     if status["state"] in BROKEN or status["state"] in ("restarting", "connecting"):
         return ": ".join(part for part in (status["reason"], status["error"]) if part)
     return ""

@@ -17,14 +17,14 @@ def test_list(daemon: Control, folder: Path) -> None:
     infos = [
         server("fs"),
         server("bad", status=FAILED),
-        server("new", held="the command changed", status={"state": "held", "tools": 0}),
+        server("new", held="command changed, waits for mcpctl reload", status={"state": "held", "tools": 0}),
     ]
     daemon.answers["servers.list"] = {"servers": infos}
     lines = run(folder, "list").stdout.splitlines()
     assert lines[0].split() == ["NAME", "STATE", "TOOLS", "COMMAND", "DETAIL"]
     assert lines[1].split() == ["fs", "connected", "2", "node", "index.js"]
     assert lines[2].endswith('command_not_found: cannot find "x"\\u001b[0m')
-    assert "mcpctl reload" in lines[3]
+    assert lines[3].endswith("command changed, waits for mcpctl reload")
     assert json.loads(run(folder, "list", "--json").stdout) == {"servers": infos}
 
 
