@@ -77,7 +77,8 @@ def read_lenient(line: bytes) -> Message | None:
     """Read one line of a server; None when nothing can be made of it.
 
     Bytes that are not UTF-8 and lone surrogates are replaced. An answer that no strict reader takes
-    (NaN) still yields its id with a null result, so that its caller hears of it at once.
+    (NaN) still yields its id with a null result, so that its caller hears of it at once. `error` and
+    `method` count as absent when they are null.
     """
     if not line.isascii():
         try:
@@ -85,11 +86,14 @@ def read_lenient(line: bytes) -> Message | None:
         except UnicodeDecodeError:
             line = line.decode("utf-8", "replace").encode()
     try:
-        return _decode(line)
+        message = _decode(line)
     except RecursionError:
         return None
     except msgspec.DecodeError:
         return _salvage(line)
+    if message.error and bytes(message.error) == b"null":
+        return msgspec.structs.replace(message, error=ABSENT)
+    return message
 
 
 def _salvage(line: bytes) -> Message | None:
@@ -98,6 +102,9 @@ def _salvage(line: bytes) -> Message | None:
         value = json.loads(line)
         if not isinstance(value, dict):
             return None
+        for name in ("method", "error"):
+            if name in value and value[name] is None:
+                del value[name]
         mended = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
         return _decode(mended)
     except msgspec.DecodeError:

@@ -54,6 +54,13 @@ class ProgressParams(msgspec.Struct, frozen=True, rename="camel"):
     progress: float = 0.0
 
 
+class ErrorShape(msgspec.Struct, frozen=True):
+    """What an error object must have (2)."""
+
+    code: int
+    message: str
+
+
 class ToolsPage(msgspec.Struct, frozen=True, rename="camel"):
     tools: list[msgspec.Raw] = []
     next_cursor: str | None = None

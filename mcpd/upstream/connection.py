@@ -13,7 +13,7 @@ import trio
 from mcpd.errors import Failure, ServerError
 from mcpd.protocol import dialect, jsonrpc
 from mcpd.protocol.jsonrpc import Message
-from mcpd.protocol.shapes import CancelledParams, ProgressParams, read_result
+from mcpd.protocol.shapes import CancelledParams, ErrorShape, ProgressParams, read_result
 from mcpd.transport.base import ConnectionLost, Sender
 from mcpd.transport.pending import Deadlines, Slot
 from mcpd.upstream.opening import Settled, refusal
@@ -137,9 +137,7 @@ class Connection:
                 self._remark(f"error answer to no request: {error.message[:200]}")
             return
         if message.error:
-            raw = bytes(message.error)
-            error = jsonrpc.read_error(raw)
-            slot.settle(ServerError(raw, int(error.code), error.message))
+            slot.settle(_server_error(bytes(message.error)))
             return
         result = bytes(message.result)
         if result[:1] == b"{":
@@ -174,10 +172,20 @@ class Connection:
             return
         token = bytes(params.progress_token)
         slot = self._pending.get(token) or self._pending.get(_integer(token))
-        if slot is not None:
+        if slot is not None and not slot.settled:
             slot.progressed(trio.current_time())
             if slot.on_progress is not None:
                 slot.on_progress(raw)
+
+
+def _server_error(raw: bytes) -> ServerError:
+    """The server's own error as it was sent, unless that is no error object: a strict agent would drop
+    the whole answer and wait for ever."""
+    error = jsonrpc.read_error(raw)
+    if read_result(raw, ErrorShape) is None:
+        data = error.data if error.data else None
+        raw = jsonrpc.error_text(int(error.code), error.message or "an error without a message", data)
+    return ServerError(raw.replace(b"\r", b" "), int(error.code), error.message)
 
 
 def _integer(key: bytes) -> bytes:

@@ -159,3 +159,11 @@ def test_half_an_emoji_costs_only_itself() -> None:
         "content": [{"type": "text", "text": "cut ?"}],
         "n": 12345678901234567890,
     }
+
+
+@pytest.mark.parametrize("extra", [b'"error":null', b'"method":null', b'"method":null,"error":null'])
+def test_members_that_are_null_count_as_absent(extra: bytes) -> None:
+    """As some servers of JSON-RPC 1.0 habits answer."""
+    message = jsonrpc.read_lenient(b'{"jsonrpc":"2.0","id":1,"result":{"a":1},' + extra + b"}")
+    assert message is not None
+    assert (message.method, bytes(message.error), json.loads(bytes(message.result))) == ("", b"", {"a": 1})

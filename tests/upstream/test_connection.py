@@ -81,7 +81,37 @@ async def test_a_servers_error_passes_unchanged() -> None:
     assert json.loads(got.raw) == error
 
 
-@pytest.mark.parametrize("extra", [{}, {"result": None}, {"result": []}, {"result": "text"}, {"result": 1}])
+@pytest.mark.parametrize(
+    ("error", "passed"),
+    [
+        ("boom", {"code": -32603, "message": '"boom"'}),
+        ([], {"code": -32603, "message": "[]"}),
+        ({}, {"code": -32603, "message": "an error without a message"}),
+        ({"code": -5}, {"code": -5, "message": "an error without a message"}),
+        ({"message": "no"}, {"code": -32603, "message": "no"}),
+        (
+            {"code": -5, "data": {"x": 1}},
+            {"code": -5, "message": "an error without a message", "data": {"x": 1}},
+        ),
+        ({"code": "E1", "message": "no"}, {"code": -32603, "message": '{"code": "E1", "message": "no"}'}),
+        ({"code": -5, "message": None}, {"code": -32603, "message": '{"code": -5, "message": null}'}),
+    ],
+)
+async def test_an_error_of_another_shape_is_mended(error: Any, passed: dict[str, Any]) -> None:
+    """A strict agent would drop the whole answer and wait for ever."""
+    got = await outcome(Ends(), lambda i: {"jsonrpc": "2.0", "id": i, "error": error})
+    assert isinstance(got, ServerError)
+    assert json.loads(got.raw) == passed
+
+
+async def test_a_result_beside_an_error_that_is_null_counts() -> None:
+    got = await outcome(Ends(), lambda i: {"id": i, "result": {"a": 1}, "error": None})
+    assert got == b'{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    "extra", [{}, {"error": None}, {"result": None}, {"result": []}, {"result": "text"}, {"result": 1}]
+)
 async def test_an_answer_without_an_object_ends_the_call_at_once(extra: dict[str, Any]) -> None:
     got = await outcome(Ends(), lambda i: {"jsonrpc": "2.0", "id": i, **extra})
     assert isinstance(got, Failure)
@@ -150,6 +180,20 @@ async def test_progress_reaches_its_request_alone() -> None:
 
     await outcome(ends, progress, Slot(0, 0, heard.append))
     assert [json.loads(raw)["progress"] for raw in heard] == [0.5]
+
+
+async def test_after_its_outcome_a_request_hears_of_no_progress() -> None:
+    """The caller took it back; nothing may follow (8.1)."""
+    ends = Ends()
+    heard: list[bytes] = []
+    slot = Slot(0, 0, heard.append)
+
+    def take_back(ident: int) -> None:
+        slot.settle(Failure("cancelled", "taken back"))
+        ends.says({"method": "notifications/progress", "params": {"progressToken": ident, "progress": 1}})
+
+    assert isinstance(await outcome(ends, take_back, slot), Failure)
+    assert heard == []
 
 
 async def test_losing_the_connection_tells_who_waits_and_refuses_what_follows() -> None:
