@@ -228,7 +228,9 @@ async def _listen(session: Session, request: Request) -> bytes:
     """Stays open until the agent cancels it; mcpd's end gives the graceful result (5.14)."""
     wanted = read_params(request.params, ListenParams).notifications.tools_list_changed
     key = request.key
-    session.notice("notifications/subscriptions/acknowledged", dialect.acknowledged(key, wanted))
+    # Unlike the notices that follow it is never left out: it must come first, and it is part of the answer.
+    acknowledged = dialect.acknowledged(key, wanted)
+    session.writer.write(jsonrpc.notification_line("notifications/subscriptions/acknowledged", acknowledged))
     if session.listed is None:
         session.listed = current_view(session)
     session.listens[key] = wanted

@@ -39,6 +39,7 @@ async def announce(broker: Broker) -> None:
     """Tell sessions when what they were shown is no longer true. One task for all of them."""
     with broker.changes.subscribe() as changes:
         async for change in changes:
-            if change.topic in ("catalog", "servers"):
+            if changes.lagged or change.topic in ("catalog", "servers"):
+                changes.lagged = False
                 for session in list(broker.sessions.values()):
                     session.tools_changed()

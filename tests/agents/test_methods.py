@@ -385,6 +385,18 @@ async def test_only_agents_whose_listing_changed_are_told(home: Home, real_clock
             assert "lively__fresh" in await wide.tools()
 
 
+async def test_a_change_among_very_many_is_still_told(home: Home, real_clock: None) -> None:
+    write_server(home, "tiny", **tiny())
+    async with staged(home) as stage:
+        agent = await stage.attach()
+        await agent.tools()
+        stage.broker.fleet.apply(stage.broker.config, frozenset({"tiny"}), {})
+        for _ in range(1000):
+            stage.broker.changes.publish("calls")
+        await agent.notice(CHANGED)
+        assert await agent.tools() == []
+
+
 async def test_a_listing_that_is_the_same_again_is_no_change(home: Home, real_clock: None) -> None:
     async with Ear(home.root / "ear") as ear:
         write_server(home, "lively", **ear.server())

@@ -461,6 +461,24 @@ async def test_a_slow_reader_keeps_only_itself_waiting_and_loses_notices(
             await slow.nothing_more()
 
 
+async def test_a_subscription_is_acknowledged_to_a_slow_reader_as_well(home: Home, real_clock: None) -> None:
+    write_server(home, "tiny", **tiny("--tools", "900"))
+    async with staged(home) as stage:
+        agent = stage.connect(revision=MODERN, buffer=4096)
+        await agent.tools()
+        session = stage.session
+        for number in range(8):
+            await agent.send("tools/list", {}, number)
+        await busy_until(lambda: session.writer.queued > 256 << 10)
+        await agent.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, "sub")
+        await busy_until(lambda: session.listens)
+        stage.broker.fleet.apply(stage.broker.config, frozenset({"tiny"}), {})
+        for number in range(8):
+            await agent.answer(number)
+        assert (await agent.read())["method"] == "notifications/subscriptions/acknowledged"
+        assert (await agent.read())["method"] == CHANGED
+
+
 async def test_from_a_reader_that_lets_much_lie_nothing_more_is_taken(home: Home, real_clock: None) -> None:
     """Backpressure instead of memory: what is kept for it stays bounded."""
     write_server(home, "tiny", **tiny("--tools", "900"))
