@@ -75,6 +75,10 @@ class Failure(Exception):
     def code(self) -> int:
         return KINDS[self.kind]
 
+    def again(self) -> Failure:
+        """The same failure as a new exception: one that is raised many times would keep every traceback."""
+        return Failure(self.kind, self.message, hint=self.hint, **self.data)
+
     def details(self) -> dict[str, Any]:
         """The `data` member of the JSON-RPC error."""
         out: dict[str, Any] = {"kind": self.kind}

@@ -105,7 +105,7 @@ def refused(message: Message, failure: Failure, stateless: bool) -> bytes:
 def _row(session: Session, message: Message) -> tuple[Method, bool]:
     """The method's row and whether the request is stateless. Raises Failure for what is not served."""
     if session.refusal is not None:
-        raise session.refusal
+        raise session.refusal.again()
     row = METHODS.get(message.method)
     if session.revision is not None:
         if row is None or not row.handshake:

@@ -337,7 +337,7 @@ class Session:
                 self.broker.fleet.find(attach.server)
             self.root = check_root(attach.root, self.peer) if attach.root else ""
         except Failure as e:
-            self.refusal = e
+            self.refusal = e.again()
             return
         self.agent = agent
         self.key = ViewKey((agent, attach.server, frozenset(attach.without)))

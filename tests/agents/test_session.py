@@ -548,6 +548,16 @@ async def test_a_mistake_in_the_attach_line_refuses_everything(
         assert not stage.broker.fleet.find("tiny").status.pid
 
 
+async def test_a_refused_session_keeps_nothing_of_its_requests(home: Home, real_clock: None) -> None:
+    async with staged(home) as stage:
+        agent = stage.connect()
+        await agent.send(ATTACH, {"server": "nothing"})
+        await refused_for_all(agent)
+        assert stage.session.refusal is not None
+        assert stage.session.refusal.__traceback__ is None
+        assert stage.session.refusal.__context__ is None
+
+
 @pytest.mark.parametrize("params", ["[1]", "3", "null", '"x"'])
 async def test_an_attach_line_of_another_shape_is_a_mistake(
     home: Home, real_clock: None, params: str
