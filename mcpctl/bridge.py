@@ -67,7 +67,7 @@ def run(options: dict[str, str], *, spawn: bool) -> int:
     if attached is None:
         from mcpctl import start
 
-        attached = start.ensure(place, lambda: attach(place, agent), spawn=spawn)
+        attached = start.ensure(place, lambda: attach(place, agent), spawn=spawn and not sandboxed(place))
     sock, own = attached
     told: dict[str, str] = {name: options[name] for name in ("agent", "server", "root") if name in options}
     if own:
@@ -82,6 +82,14 @@ def run(options: dict[str, str], *, spawn: bool) -> int:
     except (BrokenPipeError, ConnectionResetError):
         _complain("mcpd closed the connection")
         return FAILED
+
+
+def sandboxed(place: paths.Place) -> bool:
+    """Whether only agents' folders can be seen: a daemon of the sandbox's own would take their sockets.
+
+    Every daemon leaves its lock file in the folder; what is mounted into a sandbox is below it.
+    """
+    return os.path.isdir(f"{place.folder}/agents") and not os.path.exists(f"{place.folder}/lock")
 
 
 def attach(place: paths.Place, agent: str) -> tuple[_socket.socket, bool] | None:

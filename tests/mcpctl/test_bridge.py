@@ -244,6 +244,17 @@ def test_nobody_there(folder: Path) -> None:
     assert str(folder) in done.stderr
 
 
+def test_a_sandboxed_bridge_starts_no_daemon(folder: Path) -> None:
+    (folder / "agents" / "coder").mkdir(parents=True)
+    environ = environment(folder)
+    del environ["MCPD_NO_SPAWN"]
+    for words in (["bridge"], ["bridge", "--agent", "coder"]):
+        done = run(folder, *words, environ=environ)
+        assert done.returncode == 3
+        assert "not running" in done.stderr
+    assert not (folder / "start.lock").exists()
+
+
 def test_a_dead_socket_of_its_own_is_no_reason_to_be_somebody_else(folder: Path) -> None:
     with Listener(folder, "coder"):
         pass
