@@ -3,6 +3,9 @@
 It starts with every host, so it imports nothing beyond sys, os and _socket while the daemon runs.
 Two blocking copies, one a direction: a slow reader holds up its own direction only, and never more than
 one chunk is held. Standard input is not made non-blocking: others may share its file description.
+
+The end of the input alone lets the answers come: `printf ... | mcpctl bridge`. When there is nobody any more
+to read them either, the host has died, and the bridge ends, so that the daemon cancels its calls.
 """
 
 from __future__ import annotations
@@ -61,6 +64,7 @@ def parse(words: list[str]) -> tuple[dict[str, str], bool]:
 
 def run(options: dict[str, str], *, spawn: bool) -> int:
     """One attached host, from the first byte to the last."""
+    fill_standard()
     place = paths.find(options.get("socket"), os.environ, os.getuid())
     agent = options.get("agent", "")
     attached = attach(place, agent)
@@ -82,6 +86,13 @@ def run(options: dict[str, str], *, spawn: bool) -> int:
     except (BrokenPipeError, ConnectionResetError):
         _complain("mcpd closed the connection")
         return FAILED
+
+
+def fill_standard() -> None:
+    """Make what is closed of the standard three /dev/null: the socket would become one of them else."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)  # as the standard ones are
+    os.close(fd)
 
 
 def sandboxed(place: paths.Place) -> bool:
@@ -129,13 +140,19 @@ class Pump:
     def __init__(self, sock: _socket.socket) -> None:
         self.sock = sock
         self.input_ended = False
+        self.host_gone = False
 
     def run(self) -> int:
-        """Returns when the daemon has closed its side: 0 when our input had ended before, else 1."""
+        """Returns when the daemon has closed its side: 0 when our input had ended before, else 1.
+
+        Also 1 when the host is gone, silently: nobody is left to be told.
+        """
         _thread.start_new_thread(self.upward, ())
         while chunk := self.received():
             if not write_all(1, chunk):
-                return FAILED  # the host is gone; nobody is left to be told
+                return FAILED
+        if self.host_gone:
+            return FAILED
         if self.input_ended:
             return DONE
         _complain("mcpd closed the connection")
@@ -153,6 +170,9 @@ class Pump:
                 self.sock.sendall(chunk)
             self.input_ended = True
             self.sock.shutdown(_socket.SHUT_WR)
+            wait_unread(1)
+            self.host_gone = True
+            self.sock.shutdown(_socket.SHUT_RDWR)  # wakes the other direction
         except OSError:
             pass  # the daemon closed; the other direction sees that and says so
 
@@ -179,6 +199,20 @@ def write_all(fd: int, chunk: bytes) -> bool:
         except OSError:
             return False
     return True
+
+
+def wait_unread(fd: int) -> None:
+    """Return when nobody can read what is written to `fd` any more; never for a file.
+
+    A pipe without readers shows POLLERR, a socket or terminal that is closed at its other end POLLHUP; a
+    socket whose other end is only done with writing shows neither.
+    """
+    import select
+
+    poll = select.poll()
+    poll.register(fd, 0)  # POLLERR and POLLHUP are always reported
+    while not poll.poll():
+        pass
 
 
 def _wait(fd: int, *, writing: bool) -> None:

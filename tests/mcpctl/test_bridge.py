@@ -237,6 +237,61 @@ def test_a_host_that_is_gone(folder: Path) -> None:
             assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize("way", ["pipes", "socket", "socket for both"])
+def test_a_host_that_dies_while_it_waits_ends_the_bridge(folder: Path, way: str) -> None:
+    """Nothing is written any more, so only the descriptors can tell: the daemon must see the end."""
+    ours, theirs = socket.socketpair()
+    ends: dict[str, Any] = {
+        "pipes": {},
+        "socket": {"stdout": theirs},
+        "socket for both": {"stdin": theirs, "stdout": theirs},
+    }[way]
+    with Listener(folder) as listener, ours, theirs:
+        process = start(folder, **ends)
+        theirs.close()
+        with process, listener.accept() as connection:
+            # The host is killed: the kernel closes all of its descriptors.
+            for held in (process.stdin, process.stdout, ours):
+                if held is not None:
+                    held.close()
+            assert process.wait(LIMIT) == 1
+            assert read_all(connection) == b""
+            with pytest.raises(BrokenPipeError):
+                connection.sendall(b"late answer\n")
+            assert process.stderr is not None
+            assert process.stderr.read() == b""
+
+
+def test_the_end_of_input_alone_lets_the_answer_come(folder: Path) -> None:
+    """Also through one socket for both directions, whose host is done with writing alone."""
+    ours, theirs = socket.socketpair()
+    with Listener(folder) as listener, ours, theirs:
+        process = start(folder, stdin=theirs, stdout=theirs)
+        theirs.close()
+        ours.settimeout(LIMIT)
+        with process, listener.accept() as connection:
+            ours.shutdown(socket.SHUT_WR)
+            assert read_all(connection) == b""
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.2)
+            connection.sendall(b"late\n")
+            connection.close()
+            assert read_all(ours) == b"late\n"
+            assert process.wait(LIMIT) == 0
+
+
+def test_without_standard_input(folder: Path) -> None:
+    """`mcpctl bridge <&-`: the socket may not take the number of the input, which it would read itself."""
+    with Listener(folder) as listener:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *command("bridge")], env=environment(folder), cwd=folder
+        )
+        with process, listener.accept() as connection:
+            assert read_all(connection) == b""
+            connection.close()
+            assert process.wait(LIMIT) == 0
+
+
 def test_nobody_there(folder: Path) -> None:
     done = run(folder, "bridge", "--no-spawn")
     assert (done.returncode, done.stdout) == (3, "")
@@ -291,4 +346,7 @@ def test_almost_nothing_is_imported(folder: Path) -> None:
             assert process.wait(LIMIT) == 0
             assert process.stderr is not None
             loaded = process.stderr.read().decode().split()
-    assert {name for name in loaded if not name.startswith("mcpctl")} <= {"__future__", "_json"}
+    assert {name for name in loaded if not name.startswith("mcpctl")} <= {
+        *("__future__", "_json"),
+        "select",  # after the end of input
+    }
