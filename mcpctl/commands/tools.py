@@ -41,12 +41,21 @@ class Listing:
             output.note(f"left out: {reason}")
 
 
+#: How often a listing is begun that changes while it is read.
+MOST_STARTS = 5
+
+
 def every_tool(mcpd: Client, params: dict[str, str], limit: float) -> Listing:
-    """`tools.list`, all pages."""
-    listing = Listing()
-    cursor = ""
+    """`tools.list`, all pages; from the start again when the daemon cannot go on with a changed list."""
+    listing, cursor, starts = Listing(), "", 1
     for _ in range(MOST_PAGES):
-        page = mcpd.call("tools.list", {**params, "cursor": cursor} if cursor else params, limit)
+        try:
+            page = mcpd.call("tools.list", {**params, "cursor": cursor} if cursor else params, limit)
+        except CallError as error:
+            if error.kind != "invalid_params" or not cursor or starts == MOST_STARTS:
+                raise
+            listing, cursor, starts = Listing(), "", starts + 1
+            continue
         listing.tools += page["tools"]
         # The reasons belong to the whole listing and may come with every page.
         listing.left_out += [reason for reason in page["left_out"] if reason not in listing.left_out]

@@ -36,11 +36,11 @@ async def list_tools(operator: Operator, params: ListTools) -> Tools:
     else:
         view = listing.operator_view_now(broker) if params.server else await listing.operator_view(broker)
     rows = [row for row in view.rows.values() if params.server in ("", row.upstream.name)]
-    start = _start(params.cursor, view)
-    end = start + PAGE
+    start = _start(params.cursor, rows)
+    page = rows[start : start + PAGE]
     return Tools(
-        tools=tuple(_info(row) for row in rows[start:end]),
-        next_cursor=f"{end}.{view.number}" if end < len(rows) else "",
+        tools=tuple(_info(row) for row in page),
+        next_cursor=page[-1].name if start + PAGE < len(rows) else "",
         left_out=() if start else _left_out(broker, view, params.server),
     )
 
@@ -160,11 +160,14 @@ def _left_out(broker: Broker, view: View, server: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _start(cursor: str, view: View) -> int:
-    """Where to go on. Raises Failure `invalid_params` for what is no cursor, or one of an older list."""
+def _start(cursor: str, rows: list[Row]) -> int:
+    """Where to go on: behind the tool that the cursor names, so that a list which changes goes on as well.
+
+    Raises Failure `invalid_params` for what is no cursor, or when that tool is gone.
+    """
     if not cursor:
         return 0
-    start, _, number = cursor.partition(".")
-    if not (start.isascii() and start.isdigit() and len(start) < 10) or number != str(view.number):
-        raise Failure("invalid_params", "unknown or outdated cursor", hint="list from the start again")
-    return int(start)
+    for at, row in enumerate(rows, 1):
+        if row.name == cursor:
+            return at
+    raise Failure("invalid_params", "unknown or outdated cursor", hint="list from the start again")

@@ -85,6 +85,22 @@ async def test_long_lists_come_in_pages_of_500_b24(home: Home, real_clock: None)
             assert (await client.refusal("tools.list", cursor=cursor)).kind == "invalid_params"
 
 
+async def test_a_list_that_changes_between_its_pages_goes_on(home: Home, real_clock: None) -> None:
+    """`mcpctl add` lists while catalogues are still being published."""
+    write_server(home, "tiny", **tiny("--tools", "600"))
+    async with running(home) as world:
+        client = await world.operator()
+        first = await client.call("tools.list")
+        write_server(home, "early", **tiny())
+        await client.call("daemon.reload")
+        assert (await client.call("servers.test", server="early"))["ok"]
+        second = await client.call("tools.list", cursor=first["next_cursor"], server="tiny")
+        found = [tool["name"] for page in (first, second) for tool in page["tools"]]
+        assert len(found) == len(set(found)) == 607
+        await client.call("servers.remove", server="tiny")
+        assert (await client.refusal("tools.list", cursor=first["next_cursor"])).kind == "invalid_params"
+
+
 async def test_describe_gives_definition_and_because(home: Home, real_clock: None) -> None:
     write_server(home, "tiny", **tiny())
     async with running(home) as world:

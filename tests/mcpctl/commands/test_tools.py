@@ -157,6 +157,26 @@ def test_all_pages_are_read(daemon: Control, folder: Path) -> None:
     assert shown.stderr == "mcpctl: left out: fs: one too large\n"
 
 
+def test_a_listing_that_changes_is_read_again(daemon: Control, folder: Path) -> None:
+    refused = 0
+
+    def page(params: dict[str, str]) -> Any:
+        nonlocal refused
+        if params.get("cursor") == "old":
+            refused += 1
+            return Refusal("invalid_params", "unknown or outdated cursor")
+        if not params.get("cursor"):
+            following = "new" if refused else "old"
+            return {"tools": [tool("fs__a")], "next_cursor": following, "left_out": []}
+        return {"tools": [tool("fs__b")], "next_cursor": "", "left_out": []}
+
+    daemon.answers["tools.list"] = page
+    found = json.loads(run(folder, "tools", "--json").stdout)
+    assert ([entry["name"] for entry in found["tools"]], refused) == (["fs__a", "fs__b"], 1)
+    daemon.answers["tools.list"] = lambda params: Refusal("invalid_params", f"bad {len(params)}")
+    assert run(folder, "tools").returncode == 2
+
+
 def test_a_listing_without_an_end(daemon: Control, folder: Path) -> None:
     daemon.answers["tools.list"] = {"tools": [], "next_cursor": "again", "left_out": []}
     assert run(folder, "tools").returncode == 1
