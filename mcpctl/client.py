@@ -203,10 +203,15 @@ def answer(message: Mapping[str, tuple[Any, str]]) -> tuple[Any, str]:
     )
 
 
-def try_open(place: Place, timeout: float = 15.0) -> Client | None:
+#: Seconds that a daemon may take to greet: it does nothing else before.
+PATIENCE = 15.0
+
+
+def try_open(place: Place, timeout: float = PATIENCE) -> Client | None:
     """A greeted connection; None while nobody listens or the daemon hangs up before it answered.
 
-    Nothing was asked for before the greeting is answered, so trying again is safe.
+    Nothing was asked for before the greeting is answered, so trying again is safe. Raises CallError
+    `timed_out` after `timeout` seconds without a greeting, `api_mismatch`, and what `connect` raises.
     """
     sock = connect(place.control, timeout)
     if sock is None:
@@ -219,18 +224,34 @@ def try_open(place: Place, timeout: float = 15.0) -> Client | None:
         client.close()
         if error.kind in ("connection_lost", "stopping"):
             return None
+        if error.kind == "timed_out":
+            raise stuck(place, timeout) from None
         raise
     except BaseException:
         client.close()
         raise
 
 
-def reach(place: Place, *, spawn: bool = True) -> Client:
+def stuck(place: Place, waited: float) -> CallError:
+    """Nobody but a stopped or overloaded daemon takes so long; a person has to know which process it is."""
+    from mcpctl import start
+
+    pid = start.owner(place)
+    return CallError(
+        "timed_out",
+        f"mcpd does not answer: {waited:g} s without a greeting",
+        f"its process is {pid}; if it stays like this: kill -9 {pid}" if pid else "",
+    )
+
+
+def reach(place: Place, *, spawn: bool = True, timeout: float | None = None) -> Client:
     """A connection to the daemon, which is started where nobody listens and `spawn` allows it.
 
-    Raises CallError `not_running`, `foreign_socket`, `api_mismatch`.
+    One that is there has to greet within `timeout` seconds, at most PATIENCE. Raises CallError
+    `not_running`, `foreign_socket`, `api_mismatch`, `timed_out`.
     """
-    client = try_open(place)
+    patience = min(timeout or PATIENCE, PATIENCE)
+    client = try_open(place, patience)
     if client is None:
         from mcpctl import start
 

@@ -144,6 +144,17 @@ def lock_held(path: str) -> bool:
     return any(is_lock_of(fields, found, owner) for fields in locks)
 
 
+def owner(place: Place) -> int | None:
+    """The number of the process that is the daemon of this place, as it wrote it into its lock."""
+    path = f"{place.folder}/lock"
+    try:
+        with open(path, "rb") as file:
+            number = file.read(32).strip()
+    except OSError:
+        return None
+    return int(number) if number.isdigit() and lock_held(path) else None
+
+
 def is_lock_of(fields: list[str], found: os.stat_result, owner: str) -> bool:
     """Whether a line of /proc/locks tells of a flock on this file, whose first line names its owner.
 

@@ -125,8 +125,9 @@ def place(options: Namespace) -> paths.Place:
 
 
 def reach(options: Namespace, *, spawn: bool = True) -> client.Client:
-    """The connection to use in a `with` statement. Raises CallError."""
-    mcpd = client.reach(place(options), spawn=spawn and not options.no_spawn)
+    """The connection to use in a `with` statement; `--timeout` counts for the greeting too."""
+    timeout = getattr(options, "timeout", None)
+    mcpd = client.reach(place(options), spawn=spawn and not options.no_spawn, timeout=timeout)
     theirs = mcpd.hello.get("version", "")
     if theirs != __version__:
         output.note(

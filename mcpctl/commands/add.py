@@ -74,7 +74,7 @@ def definition(options: Namespace) -> dict[str, object]:
         "path": folder,
         "start": options.start,
     }
-    pinned = {"risk": options.risk, "approval": options.approval, "timeout": options.timeout}
+    pinned = {"risk": options.risk, "approval": options.approval, "timeout": options.call_timeout}
     policy = {name: value for name, value in pinned.items() if value is not None}
     return {
         "name": options.name,
@@ -145,7 +145,11 @@ def _add(arguments: Arguments) -> None:
         help="pin when a person is asked",
     )
     arguments.add_argument(
-        "--timeout", type=seconds, metavar="TIME", help="pin how long a call may take; 0: no limit"
+        "--timeout",
+        dest="call_timeout",
+        type=seconds,
+        metavar="TIME",
+        help="pin how long a call may take; 0: no limit",
     )
     arguments.add_argument("--transport", choices=("stdio", "http"), help="default: what fits the command")
     arguments.add_argument("--no-wait", action="store_true", help="do not wait for the first connection")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 from mcpctl import __version__, client, output
 from mcpctl.commands import QUICK, Command, place, reach, waiting
@@ -131,14 +132,19 @@ def stop(options: Namespace) -> int:
     with mcpd:
         process = watched(mcpd)
         limit = options.timeout or STOP_LIMIT
+        deadline = time.monotonic() + limit
         try:
             mcpd.call("daemon.stop", timeout=limit)
         except CallError as error:
             if error.kind not in ("stopping", "connection_lost"):
                 raise
-        if not (mcpd.wait_closed(limit) and ended(process, limit)):
+        if not (mcpd.wait_closed(left(deadline)) and ended(process, left(deadline))):
             raise CallError("timed_out", f"mcpd still closes its servers after {limit:g} s")
     return say_stopped(options, was_running=True)
+
+
+def left(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 0.0)
 
 
 def reach_to_stop(options: Namespace) -> client.Client | None:

@@ -41,6 +41,9 @@ class Listing:
             output.note(f"left out: {reason}")
 
 
+#: Seconds that the daemon may take to end a call whose time is up.
+GRACE = 2.0
+
 #: How often a listing is begun that changes while it is read.
 MOST_STARTS = 5
 
@@ -119,7 +122,7 @@ def call(options: Namespace) -> int:
     text = arguments_text([*options.arguments, *options.tail])
     request = f'{json.dumps(params)[:-1]},"arguments":{text}}}'
     # The daemon's own limit ends the call in good order; this one is for a daemon that hangs.
-    limit = options.timeout + 10 if options.timeout else None
+    limit = options.timeout + GRACE if options.timeout else None
     with reach(options) as mcpd:
         found, answer = mcpd.request("tools.call", request, limit)
     result = found["result"]

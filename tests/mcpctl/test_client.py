@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from mcpctl import client, connect, paths
 from mcpctl.errors import CallError
-from tests.mcpctl.harness import Control, Hang, Hangup, Raw, Refusal, control
+from tests.mcpctl.harness import Control, Hang, Hangup, Raw, Refusal, control, run
 
 SERVE_AS_NOBODY = """
 import os, socket, sys
@@ -75,6 +77,22 @@ def test_nobody_listens(folder: Path) -> None:
 def test_a_daemon_that_hangs_up_at_once_counts_as_not_there(daemon: Control) -> None:
     daemon.answers["hello"] = Hangup()
     assert client.try_open(paths.Place(str(daemon.path.parent))) is None
+
+
+@pytest.mark.parametrize("verb", [["list"], ["call", "fs__read"], ["stop"], ["reload"], ["status"]])
+def test_a_daemon_that_is_stuck_is_named_in_time(daemon: Control, folder: Path, verb: list[str]) -> None:
+    """`kill -STOP`: connections are made by the kernel, nothing is answered; `--timeout` counts for that."""
+    daemon.answers["hello"] = Hang()
+    with open(folder / "lock", "w+b") as lock:
+        lock.write(b"%d\n" % os.getpid())
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        began = time.monotonic()
+        done = run(folder, *verb, "--timeout", "200ms")
+        assert time.monotonic() - began < 10
+    assert (done.returncode, done.stdout) == (7, "")
+    assert "does not answer" in done.stderr
+    assert f"kill -9 {os.getpid()}" in done.stderr
 
 
 def test_no_common_api_number(daemon: Control) -> None:

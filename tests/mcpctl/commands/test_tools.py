@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from mcpctl.commands import tools
 from mcpctl.errors import CallError
-from tests.mcpctl.harness import Control, Raw, Refusal, run, tool
+from tests.mcpctl.harness import Control, Hang, Raw, Refusal, run, tool
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,13 @@ def test_the_request_is_the_text(daemon: Control, folder: Path, words: list[str]
     daemon.answers["tools.call"] = answer(content=[])
     assert run(folder, "call", *words).returncode == 0
     assert daemon.lines[-1].decode().partition('"params":')[2] == params + "}\n"
+
+
+def test_a_daemon_that_gets_stuck_does_not_hold_up_a_call(daemon: Control, folder: Path) -> None:
+    daemon.answers["tools.call"] = Hang()
+    began = time.monotonic()
+    assert run(folder, "call", "fs__read", "--timeout", "100ms").returncode == 7
+    assert time.monotonic() - began < 8
 
 
 def test_arguments_from_stdin(daemon: Control, folder: Path) -> None:
