@@ -18,10 +18,10 @@ import trio
 from mcpd.agents.identity import Attach, Peer, check_root
 from mcpd.broker import Broker
 from mcpd.calls import Caller
-from mcpd.errors import Failure
+from mcpd.errors import KINDS, Failure
 from mcpd.listing import DEFAULT_AGENT, find_agent, view_now
 from mcpd.protocol import dialect, jsonrpc
-from mcpd.protocol.framing import LineBuffer
+from mcpd.protocol.framing import LINE_LIMIT, LineBuffer
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.shapes import CancelledParams, read_params
@@ -358,12 +358,13 @@ class Session:
 
 
 class Batch:
-    """Collects the answers of one array until all are there."""
+    """Collects the answers of one array until all are there; together they are one line within the limit."""
 
     def __init__(self, writer: LineWriter) -> None:
         self._writer = writer
         self._open: set[bytes] = set()
         self._answers: list[bytes] = []
+        self._room = LINE_LIMIT
         self._closed = False
 
     def open(self, key: bytes) -> None:
@@ -376,7 +377,11 @@ class Batch:
     def put(self, key: bytes, line: bytes | None) -> None:
         """An answer, or None for a request that gets none."""
         self._open.discard(key)
+        if line and len(line) > self._room:
+            error = jsonrpc.error_text(KINDS["too_large"], "the answers of this batch are too large together")
+            line = jsonrpc.error_line(key, error)
         if line:
+            self._room -= len(line)
             self.add(line)
         self._flush()
 

@@ -13,8 +13,12 @@ from typing import Any, NoReturn
 import msgspec
 
 from mcpd.errors import Failure
+from mcpd.protocol.arrays import elements
 
 ABSENT = msgspec.Raw()
+
+#: Messages of one array: what is in a line is taken at one go, and nobody else is served meanwhile.
+BATCH = 256
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -66,11 +70,17 @@ def read(line: bytes) -> Message:
 
 
 def read_batch(line: bytes) -> list[bytes]:
-    """The members of an array of messages (2025-03-26 only), as lines of their own."""
+    """The members of an array of messages (2025-03-26 only), as lines of their own.
+
+    Raises Failure: `parse_error` for what is no array, `invalid_request` for more members than BATCH.
+    """
     try:
-        return [bytes(item) for item in msgspec.json.decode(line, type=list[msgspec.Raw])]
-    except (msgspec.DecodeError, RecursionError) as e:
+        members, more = elements(line, BATCH)
+    except (msgspec.MsgspecError, RecursionError) as e:
         raise Failure("parse_error", f"not a batch of messages: {e}") from None
+    if more:
+        raise Failure("invalid_request", f"a batch has at most {BATCH} messages")
+    return members
 
 
 def read_lenient(line: bytes) -> Message | None:

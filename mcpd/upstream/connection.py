@@ -114,9 +114,21 @@ class Connection:
     def receive(self, line: bytes) -> None:
         """Take one line from the server."""
         if line[:1] == b"[" and self.settled.revision.batches:
-            for item in _members(line):
-                self.receive(item)
+            self._received_batch(line)
+        else:
+            self._received(line)
+
+    def _received_batch(self, line: bytes) -> None:
+        try:
+            members = jsonrpc.read_batch(line)
+        except Failure as e:
+            self._remark(e.message)
             return
+        for member in members:
+            # An array within an array is no message (JSON-RPC 2.0, section 6), as `_received` says.
+            self._received(member)
+
+    def _received(self, line: bytes) -> None:
         message = jsonrpc.read_lenient(line)
         if message is None:
             self._remark(f"not JSON-RPC: {line[:200].decode('utf-8', 'replace')}")
@@ -191,10 +203,3 @@ def _server_error(raw: bytes) -> ServerError:
 def _integer(key: bytes) -> bytes:
     """An id that some servers echo as a string or a float: "7" and 7.0 both mean 7."""
     return key.strip(b'"').removesuffix(b".0")
-
-
-def _members(line: bytes) -> list[bytes]:
-    try:
-        return jsonrpc.read_batch(line)
-    except Failure:
-        return []

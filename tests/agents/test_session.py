@@ -239,6 +239,36 @@ async def test_an_array_that_is_none_is_refused(home: Home, real_clock: None, li
         await agent.nothing_more()
 
 
+async def test_an_array_has_an_end(home: Home, real_clock: None) -> None:
+    """Neither many messages nor much of anything else: it would be one piece of work that nobody interrupts."""
+    async with staged(home) as stage:
+        agent = await stage.attach(revision="2025-03-26")
+        pings = ",".join(request(str(number)) for number in range(257))
+        for line in (f"[{pings}]", "[" + "1," * 4_000_000 + "1]"):
+            await agent.line(line)
+            error = (await agent.answer(None))["error"]
+            assert (error["code"], "256" in error["message"]) == (-32600, True)
+        pings = ",".join(request(str(number)) for number in range(256))
+        await agent.line(f"[{pings}]")
+        assert len(await agent.read()) == 256
+        await agent.nothing_more()
+
+
+async def test_the_answers_of_an_array_are_bounded_together(
+    home: Home, real_clock: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpd.agents.session.LINE_LIMIT", 3000)
+    async with Ear(home.root / "ear") as ear:
+        write_server(home, "lively", **ear.server())
+        async with staged(home) as stage:
+            agent = await stage.attach(revision="2025-03-26")
+            await agent.line(f"[{','.join(nap(number, 0, 'x' * 1000) for number in range(5))}]")
+            answers = await agent.read()
+            assert sorted(answer["id"] for answer in answers) == list(range(5))
+            assert len([answer for answer in answers if "result" in answer]) == 2
+            assert {answer["error"]["code"] for answer in answers if "error" in answer} == {1020}
+
+
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18", "2025-11-25", MODERN])
 async def test_other_revisions_have_no_arrays(home: Home, real_clock: None, revision: str) -> None:
     async with staged(home) as stage:

@@ -242,3 +242,28 @@ def test_arrays_are_taken_only_where_the_revision_has_them() -> None:
         ends = Ends(revision)
         ends.says([{"method": "notifications/tools/list_changed"}] * 2)
         assert ends.changed == changed
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 400 + b'"' + b"x" * 1_000_000 + b'"' + b"]" * 400,
+        b"[" * 100_000,
+        b"[" + b"1," * 1_000_000 + b"1]",
+        b"[" + b",".join([b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'] * 257) + b"]",
+    ],
+)
+async def test_an_array_is_read_one_level_deep_and_so_far(line: bytes) -> None:
+    ends = Ends("2025-03-26")
+    ends.connection.receive(line)
+    assert len(ends.remarks) == 1
+    assert len(ends.remarks[0]) < 1000
+    assert ends.changed == 0
+
+
+async def test_members_of_an_array_that_are_no_messages_cost_only_themselves() -> None:
+    ends = Ends("2025-03-26")
+    notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    ends.says([notice, [notice], 1, None, notice])
+    assert ends.changed == 2
+    assert len(ends.remarks) == 3
