@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` would import enum
+import os
 import sys
+
+from mcpctl.errors import INTERRUPTED
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; `argv` is without the program's name. Returns the exit code."""
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # else the caller ignores it
+        _signal.signal(_signal.SIGINT, leave)
     words = sys.argv[1:] if argv is None else argv
     if words[:1] == ["bridge"] and "-h" not in words and "--help" not in words:
         from mcpctl import bridge
@@ -15,6 +21,13 @@ def main(argv: list[str] | None = None) -> int:
     from mcpctl import cli
 
     return cli.main(words)
+
+
+def leave(number: int, frame: object) -> None:
+    """Ctrl-C, at once. Nothing needs tidying up that the kernel does not do, and a KeyboardInterrupt that
+    meets an import is a traceback.
+    """
+    os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

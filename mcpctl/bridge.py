@@ -16,7 +16,7 @@ import os
 
 from mcpctl import paths
 from mcpctl.connect import connect
-from mcpctl.errors import DONE, FAILED, INTERRUPTED, CallError
+from mcpctl.errors import DONE, FAILED, CallError
 
 CHUNK = 65536
 
@@ -39,8 +39,6 @@ def main(words: list[str]) -> int:
         if error.hint:
             _complain(error.hint)
         return error.exit_code
-    except KeyboardInterrupt:
-        return INTERRUPTED
 
 
 def parse(words: list[str]) -> tuple[dict[str, str], bool]:

@@ -6,7 +6,7 @@ import sys
 
 from mcpctl import output
 from mcpctl.commands import MODULES, Command, common, every_command, find
-from mcpctl.errors import DONE, FAILED, INTERRUPTED, USAGE, CallError
+from mcpctl.errors import DONE, FAILED, USAGE, CallError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ def outcome(words: list[str]) -> int:
         return error.exit_code
     except BrokenPipeError:
         return DONE  # the reader has seen enough
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except FileNotFoundError:
         # No answer meets this; what does is a relative path where nothing is relative to any more.
         output.note("cannot tell the current folder: it was removed")
@@ -49,7 +47,7 @@ def outcome(words: list[str]) -> int:
 
 
 def run(words: list[str]) -> int:
-    """Raises CallError, OSError of stdout, KeyboardInterrupt."""
+    """Raises CallError, OSError of stdout."""
     leading, verb, rest = split(words)
     if verb == "help" or "--help" in leading or "-h" in leading:
         output.say(help_text())

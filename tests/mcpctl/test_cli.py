@@ -163,6 +163,53 @@ def test_interrupted(daemon: Control, folder: Path) -> None:
         assert process.wait(LIMIT) == 130
 
 
+INTERRUPT_DURING_IMPORT = """
+import os, signal, sys
+from mcpctl.__main__ import main
+def hook(event, details):
+    if event == "import" and details[0] == sys.argv[1]:
+        os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(hook)
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("mcpctl.cli", ["list"]),
+        ("argparse", ["list"]),
+        ("json", ["list"]),
+        ("mcpctl.bridge", ["bridge"]),
+        ("mcpctl.start", ["list"]),
+    ],
+)
+def test_interrupted_while_it_starts(folder: Path, module: str, words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", INTERRUPT_DURING_IMPORT, module, *words],
+        env=environment(folder),
+        capture_output=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_an_interrupt_that_the_caller_ignores(daemon: Control, folder: Path) -> None:
+    """`nohup` and background jobs of scripts: SIGINT is ignored from the start and stays so."""
+    daemon.answers["tools.call"] = {"result": {"content": []}}
+    program = 'trap "" INT; "$@" & child=$!; kill -INT $child; wait $child'
+    for _ in range(3):
+        done = subprocess.run(
+            ["/bin/sh", "-c", program, "sh", *command("call", "fs__read")],
+            env=environment(folder),
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_a_reader_that_has_seen_enough(daemon: Control, folder: Path) -> None:
     daemon.answers["servers.list"] = {"servers": [server(f"s{n}") for n in range(5000)]}
     reader, writer = os.pipe()
