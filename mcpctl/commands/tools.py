@@ -89,8 +89,9 @@ def tools(options: Namespace) -> int:
 
 def describe(options: Namespace) -> int:
     """Show one tool in full, with the rules that decide about it."""
+    params = tool_params(options)
     with reach(options) as mcpd:
-        found, text = mcpd.request("tools.describe", tool_params(options), options.timeout or SLOW)
+        found, text = mcpd.request("tools.describe", params, options.timeout or SLOW)
     if options.json:
         output.say_json(text)
         return DONE
@@ -134,9 +135,9 @@ def call(options: Namespace) -> int:
 
 
 def tool_params(options: Namespace) -> dict[str, Any]:
-    if options.server:
-        return {"server": options.server, "tool": options.tool}
-    return {"name": options.tool}
+    """Which tool is meant. Raises CallError `usage`."""
+    tool = readable(options.tool)
+    return {"server": readable(options.server), "tool": tool} if options.server else {"name": tool}
 
 
 def arguments_text(words: list[str]) -> str:
@@ -150,7 +151,7 @@ def arguments_text(words: list[str]) -> str:
         return json_object(words[0].encode("utf-8", "surrogateescape"))
     members: dict[str, str] = {}
     for word in words:
-        name, equals, value = word.partition("=")
+        name, equals, value = readable(word).partition("=")
         if not equals or not name:
             raise CallError("usage", f'cannot read "{word}": neither KEY=VALUE nor one JSON object')
         if name in members:
@@ -159,11 +160,31 @@ def arguments_text(words: list[str]) -> str:
     return "{" + ",".join(f"{json.dumps(name)}:{value}" for name, value in members.items()) + "}"
 
 
+def readable(word: str) -> str:
+    """`word`, which can be written in JSON. Raises CallError `usage` where it is not UTF-8."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        raise CallError("usage", f'cannot use "{shown}": it is not valid UTF-8') from None
+    return word
+
+
 def json_object(data: bytes) -> str:
+    """JSON text of an object, on one line. What the daemon would refuse is said here in the writer's words.
+
+    Raises CallError `usage`.
+    """
     try:
         text = data.decode("utf-8")
-        decoded = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        decoded = decode(text)
+    except UnicodeDecodeError:
+        raise CallError("usage", "cannot read the arguments: they are not valid UTF-8") from None
+    except UnicodeEncodeError:
+        raise CallError("usage", "cannot use the arguments: a surrogate stands alone in a string") from None
+    except RecursionError:
+        raise CallError("usage", "cannot read the arguments: they are nested too deeply") from None
+    except ValueError as error:
         raise CallError("usage", f"cannot read the arguments as JSON: {error}") from None
     if not isinstance(decoded, dict):
         raise CallError("usage", "cannot use the arguments: they must be a JSON object")
@@ -171,16 +192,29 @@ def json_object(data: bytes) -> str:
 
 
 def json_value(text: str) -> str:
-    """`text` itself where it is JSON, else `text` as a JSON string."""
+    """`text` itself where it is JSON, else `text` as a JSON string.
+
+    Raises CallError `usage` for a number of which most readers would make infinity.
+    """
     try:
-        json.loads(text, parse_constant=_no_constant)
+        value = decode(text)
     except (ValueError, RecursionError):
         return json.dumps(text)
+    if isinstance(value, float) and abs(value) == float("inf"):
+        raise CallError("usage", f'cannot use "{text}": too large for a number', f"as text: '\"{text}\"'")
     return one_line(text)
 
 
+def decode(text: str) -> Any:
+    """Raises ValueError, RecursionError; UnicodeEncodeError for surrogates without their other half."""
+    value = json.loads(text, parse_constant=_no_constant)
+    if "\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
 def _no_constant(name: str) -> object:
-    raise ValueError(name)  # NaN and Infinity are not JSON: here they are words
+    raise ValueError(f"{name} is no JSON")
 
 
 def one_line(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,17 @@ import pytest
 
 from mcpctl.commands import tools
 from mcpctl.errors import CallError
-from tests.mcpctl.harness import Control, Hang, Raw, Refusal, run, tool
+from tests.mcpctl.harness import LIMIT, Control, Hang, Raw, Refusal, command, environment, run, tool
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         ([], "{}"),
-        (['{"a": 1.00, "b":1e400, "c":"\\u00e4\\ud800"}'], '{"a": 1.00, "b":1e400, "c":"\\u00e4\\ud800"}'),
+        (
+            ['{"a": 1.00, "b":1e400, "c":"\\u00e4\\ud83d\\ude00"}'],
+            '{"a": 1.00, "b":1e400, "c":"\\u00e4\\ud83d\\ude00"}',
+        ),
         (['{"a":\n 1,\r\n"a": 2}'], '{"a":  1,  "a": 2}'),
         (["a=1"], '{"a":1}'),
         (["a=1.00", "b=12345678901234567890.50"], '{"a":1.00,"b":12345678901234567890.50}'),
@@ -49,12 +54,35 @@ def test_arguments(words: list[str], text: str) -> None:
         ['{"a":"\n"}'],
         ["{\udcff"],
         ["{" + '"a":{' * 100_000],
+        ['{"a":NaN}'],
+        ['{"a":[-Infinity]}'],
+        ['{"a":"\\ud800"}'],
+        ['{"\\udc00\\ud800":1}'],
+        ["a=\udcff\udcfe"],
+        ["\udcff=a"],
+        ["a=1e400"],
+        ["a=-1e400"],
     ],
 )
 def test_what_is_no_arguments(words: list[str]) -> None:
+    """What a server could not read, or read in two ways (b29), is the caller's to mend: exit code 2."""
     with pytest.raises(CallError) as caught:
         tools.arguments_text(words)
     assert caught.value.exit_code == 2
+    assert "position" not in caught.value.message, "no bytes of the wire"
+
+
+def test_a_tools_name_that_is_not_utf_8(daemon: Control, folder: Path) -> None:
+    for verb in ("call", "describe"):
+        done = subprocess.run(
+            [os.fsencode(word) for word in command(verb)] + [b"fs__\xff"],
+            env=environment(folder),
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert (done.returncode, b'"fs__\\xff"' in done.stderr) == (2, True)
+    assert daemon.requests == []
 
 
 def answer(**result: Any) -> dict[str, Any]:
