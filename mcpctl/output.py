@@ -117,16 +117,52 @@ def settle() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns under their heads. On a terminal the last column is cut to its width."""
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, spill: bool = False) -> str:
+    """Columns under their heads. On a terminal lines are cut to its width.
+
+    With `spill` the last column then stands whole on lines of its own, below the others.
+    """
     lines = [list(head), *([visible(str(cell)) for cell in row] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head) - 1)]
     limit = terminal_width()
+    whole = aligned(lines)
+    if not spill or all(width(line) <= limit for line in whole):
+        return "\n".join(cut(line, limit) for line in whole)
     out = []
-    for line in lines:
-        text = "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]])
-        out.append((text if len(text) <= limit else text[: limit - 1] + "…").rstrip())
+    for line, (*_, last) in zip(aligned([line[:-1] for line in lines]), lines, strict=True):
+        out.append(cut(line, limit))
+        if last and len(out) > 1:  # else it is the head
+            out.append(f"    {last}")
     return "\n".join(out)
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Each line's cells as one text, columns below each other."""
+    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(cell + " " * (room - width(cell)) for cell, room in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def width(text: str) -> int:
+    """The columns of a terminal that `text` takes: two for a wide character, none for a combining one."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width
+
+    return sum(
+        0 if category(c) in ("Mn", "Me") else 2 if east_asian_width(c) in ("W", "F") else 1 for c in text
+    )
+
+
+def cut(text: str, limit: int) -> str:
+    """`text` in at most `limit` columns."""
+    if width(text) <= limit:
+        return text
+    text = text[: limit - 1]
+    while width(text) > limit - 1:
+        text = text[:-1]
+    return text.rstrip() + "…"
 
 
 def fields(pairs: Iterable[tuple[str, object]]) -> str:

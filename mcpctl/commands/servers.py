@@ -34,7 +34,8 @@ def list_servers(options: Namespace) -> int:
         output.say_json(text if tools is None else with_tools(text, tools.text()))
         return DONE
     if found["servers"]:
-        output.say(output.table(("NAME", "STATE", "TOOLS", "COMMAND", "DETAIL"), map(row, found["servers"])))
+        head = ("NAME", "STATE", "TOOLS", "COMMAND", "DETAIL")
+        output.say(output.table(head, map(row, found["servers"]), spill=True))
     else:
         output.note("no servers; add one: mcpctl add NAME -- COMMAND ARGS...")
     if tools is not None:

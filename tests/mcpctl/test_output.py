@@ -67,6 +67,27 @@ def test_table() -> None:
     ]
 
 
+def test_wide_and_combining_characters_keep_the_columns() -> None:
+    shown = output.table(("NAME", "TEXT"), [("日本", "x"), ("abc", "y"), ("e\u0301t", "z")])
+    # Two columns for each of the first, none for the accent: four, three and two of them.
+    assert shown.splitlines() == ["NAME  TEXT", "日本  x", "abc   y", "e\u0301t    z"]
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "shown"),
+    [
+        ("abcdef", 6, "abcdef"),
+        ("abcdefg", 6, "abcde…"),
+        ("日本語", 6, "日本語"),
+        ("日本語x", 6, "日本…"),
+        ("日本語x", 5, "日本…"),
+        ("a日本語", 5, "a日…"),
+    ],
+)
+def test_cut(text: str, limit: int, shown: str) -> None:
+    assert output.cut(text, limit) == shown
+
+
 def test_fields_leave_out_what_is_empty() -> None:
     assert output.fields([("a", "1"), ("long", "x\ny"), ("none", ""), ("null", None)]) == (
         "a     1\nlong  x\n      y"

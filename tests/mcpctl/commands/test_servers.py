@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import pty
+import subprocess
+import termios
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mcpctl.harness import Control, run, server, server_test, tool
+from tests.mcpctl.harness import LIMIT, Control, command, environment, run, server, server_test, tool
 
 FAILED = {"state": "failed", "reason": "command_not_found", "error": 'cannot find "x"\x1b[0m', "tools": 0}
 
@@ -26,6 +30,33 @@ def test_list(daemon: Control, folder: Path) -> None:
     assert lines[2].endswith('command_not_found: cannot find "x"\\u001b[0m')
     assert lines[3].endswith("command changed, waits for mcpctl reload")
     assert json.loads(run(folder, "list", "--json").stdout) == {"servers": infos}
+
+
+def test_the_reason_is_readable_on_a_terminal(daemon: Control, folder: Path) -> None:
+    """80 columns are no room for a command and a reason; the reason is what the list is looked at for."""
+    reason = "cannot find the program " + "x" * 70
+    daemon.answers["servers.list"] = {
+        "servers": [
+            server("fs", args=["y" * 60]),
+            server("bad", status={"state": "failed", "reason": "exited", "error": reason}),
+        ]
+    }
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    with open(ours, "rb", buffering=0) as terminal, open(theirs, "wb") as stdout:
+        done = subprocess.run(
+            command("list"), env=environment(folder), stdout=stdout, timeout=LIMIT, check=False
+        )
+        stdout.close()
+        shown = b""
+        with contextlib.suppress(OSError):  # EIO: nobody has the terminal open any more
+            while chunk := terminal.read(65536):
+                shown += chunk
+    assert done.returncode == 0
+    lines = shown.decode().splitlines()
+    assert lines[0].split() == ["NAME", "STATE", "TOOLS", "COMMAND"]
+    assert all(len(line) <= 80 for line in lines[:-1])
+    assert lines[-1].strip() == f"exited: {reason}"
 
 
 def test_list_of_nothing(daemon: Control, folder: Path) -> None:
