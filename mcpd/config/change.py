@@ -327,7 +327,9 @@ def _narrow_agent(old: Agent, new: Agent) -> tuple[Agent, list[str]]:
         if field == "allowed_tools":
             taken[field], clean = _shorter(old.allowed_tools, new.allowed_tools)
         elif field == "denied_tools":
-            kept = tuple(item for item in old.denied_tools if not _covered(item, new.denied_tools))
+            # Who may use nothing needs no denials.
+            needed = () if new.allowed_tools == () else old.denied_tools
+            kept = tuple(item for item in needed if not _covered(item, new.denied_tools))
             taken[field], clean = new.denied_tools + kept, not kept
         elif field == "source" or _steps_down(field, old, new):
             taken[field] = getattr(new, field)

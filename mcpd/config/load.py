@@ -3,7 +3,8 @@
 Loading returns what it could read and a list of problems; one bad entry never hides the
 good ones. Only a config.toml that cannot be read at all is different: it holds limits
 (policies, allowlists), so nothing is used without it. Order: the inline servers first,
-then `servers_dir` by file name; the first definition of a name counts.
+then `servers_dir` by file name; the first definition of a server's name counts. An agent
+that is defined twice may use nothing.
 """
 
 from __future__ import annotations
@@ -197,7 +198,7 @@ class _Found:
         for name, table, place in self._entries(main, "servers"):
             self.server(name, self.main_file, table, place)
         if not isinstance(main.get("agents", {}), dict):
-            self._add_agent("default", self.main_file, closed_agent("default", self.main_file))
+            self._add_agent(closed_agent("default", self.main_file))
         for name, table, place in self._entries(main, "agents"):
             self.agent(name, self.main_file, table, place)
 
@@ -248,9 +249,7 @@ class _Found:
             self.server(file.stem, str(file), table, "")
 
     def agent_file(self, file: Path) -> None:
-        table = self._read(
-            file, lambda fault: self._add_agent(file.stem, str(file), closed_agent(file.stem, str(file)))
-        )
+        table = self._read(file, lambda fault: self._add_agent(closed_agent(file.stem, str(file))))
         if table is not None:
             self.agent(file.stem, str(file), table, "")
 
@@ -294,16 +293,19 @@ class _Found:
             source,
             *(replace(fault, message=f"{fault.message}; the agent may use nothing") for fault in faults),
         )
-        self._add_agent(name, source, agent)
+        self._add_agent(agent)
 
-    def _add_agent(self, name: str, source: str, agent: Agent | None) -> None:
+    def _add_agent(self, agent: Agent | None) -> None:
+        """Defined twice, an agent may use nothing: which entry holds its limits is not for mcpd to guess."""
         if agent is None:
             return
         first = self.agents.get(agent.name)
-        if first is not None:
-            self.note(source, Fault("", f'the agent "{name}" is already defined in {first.source}'))
+        if first is None:
+            self.agents[agent.name] = agent
             return
-        self.agents[agent.name] = agent
+        twice = f'the agent "{agent.name}" is defined twice, in {first.source} and in {agent.source}'
+        self.note(agent.source, Fault("", f"{twice}; it may use nothing"))
+        self.agents[agent.name] = Agent(name=agent.name, source=first.source, allowed_tools=())
 
 
 def _is_text(name: str) -> bool:

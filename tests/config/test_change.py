@@ -329,6 +329,11 @@ def test_the_default_agent_is_there_without_an_entry() -> None:
     assert kept.problems
 
 
+def test_an_agent_that_may_use_nothing_any_more_leaves_nothing_to_wait_for() -> None:
+    old, new = Agent(name="c", denied_tools=("a__*",)), Agent(name="c", allowed_tools=())
+    assert narrows(config(agents=(old,)), config(agents=(new,))).config == config(agents=(new,))
+
+
 def test_openness_and_spelling_of_an_agent() -> None:
     c = Agent(name="c", open=True)
     closed = narrows(config(agents=(c,)), config(agents=(replace(c, open=False),))).config

@@ -443,11 +443,20 @@ def test_an_empty_allowlist_is_not_an_absent_one(folder: Path) -> None:
     assert config.agents["all"].allowed_tools is None
 
 
-def test_a_second_entry_of_an_agent_is_reported(folder: Path) -> None:
-    (folder / "agents.d" / "a.toml").write_text("allowed_tools = []")
-    config = read(folder, '[agents.a]\nallowed_tools = ["x"]')
-    assert config.agents["a"].allowed_tools == ("x",)
-    assert "already defined in" in messages(config)
+@pytest.mark.parametrize("inline", ['allowed_tools = ["x"]', "", "allowed_tools = 1"])
+@pytest.mark.parametrize("dropped", ['denied_tools = ["x"]', "", "= broken"])
+def test_an_agent_that_is_defined_twice_may_use_nothing_and_both_files_are_named(
+    folder: Path, inline: str, dropped: str
+) -> None:
+    """Neither entry may undo what the other denies."""
+    (folder / "agents.d" / "a.toml").write_text(dropped)
+    config = read(folder, f"[agents.a]\n{inline}")
+    assert config.agents["a"].allowed_tools == ()
+    assert not config.agents["a"].open
+    [told] = [problem for problem in config.problems if "twice" in problem.message]
+    assert told.file == str(folder / "agents.d" / "a.toml")
+    assert str(folder / "config.toml") in told.message
+    assert "it may use nothing" in told.message
 
 
 @pytest.mark.parametrize(
