@@ -499,7 +499,7 @@ async def test_a_subscription_is_acknowledged_to_a_slow_reader_as_well(home: Hom
         session = stage.session
         for number in range(8):
             await agent.send("tools/list", {}, number)
-        await busy_until(lambda: session.writer.queued > 256 << 10)
+        await busy_until(lambda: session.writer.queued > 256 << 10 and not session._running)
         await agent.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, "sub")
         await busy_until(lambda: session.listens)
         stage.broker.fleet.apply(stage.broker.config, frozenset({"tiny"}), {})
