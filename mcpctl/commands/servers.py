@@ -67,7 +67,10 @@ def trouble(info: Any) -> str:
     if info["held"]:
         return str(info["held"])
     if status["state"] in BROKEN or status["state"] in ("restarting", "connecting"):
-        return ": ".join(part for part in (status["reason"], status["error"]) if part)
+        # The state is told beside it, and failures without a better word have "failed" as their reason.
+        error = str(status["error"]).removeprefix(f"{status['state']}: ")
+        reason = str(status["reason"])
+        return ": ".join(filter(None, (reason, error))) if reason != status["state"] else error or reason
     return ""
 
 
@@ -191,9 +194,7 @@ def switch(method: str) -> Callable[[Namespace], int]:
         if options.json:
             output.say_json(text)
         else:
-            detail = trouble(info)
-            state = info["status"]["state"]
-            output.say(output.visible(f'"{info["name"]}" is {state}' + (f": {detail}" if detail else "")))
+            say_state(info)
         if method == "servers.enable" and not info["enabled"]:
             file = info["disabled_by"] or info["source"]
             output.note(f'"{info["name"]}" stays disabled: {file} says enabled = false')
@@ -204,17 +205,41 @@ def switch(method: str) -> Callable[[Namespace], int]:
     return run
 
 
+def say_state(info: Any) -> None:
+    detail = trouble(info)
+    state = info["status"]["state"]
+    output.say(output.visible(f'"{info["name"]}" is {state}' + (f": {detail}" if detail else "")))
+
+
 #: method -> summary of its command
 SWITCHES = {
     "servers.enable": "Switch a server on again; names the file that still says no.",
     "servers.disable": "Switch a server off for every agent; its definition stays.",
-    "servers.reconnect": "Connect a server anew, now.",
 }
+
+
+def reconnect(options: Namespace) -> int:
+    """Connect a server anew, now, and wait for the outcome; exit code 12 when it cannot be reached."""
+    with reach(options) as mcpd:
+        info, text = mcpd.request("servers.reconnect", {"server": options.server}, options.timeout or QUICK)
+        found, tested = None, "null"
+        if not options.no_wait:
+            found, tested = mcpd.request("servers.test", {"server": options.server}, options.timeout or SLOW)
+    if options.json:
+        output.say_json(f'{{"server":{text},"test":{tested}}}')
+    else:
+        say_state({**info, "status": found["status"]} if found else info)
+    return verdict(found) if found else DONE
 
 
 def _one(arguments: Arguments) -> None:
     arguments.add_argument("server", metavar="SERVER", help="the server's name")
     waiting(arguments)
+
+
+def _reconnect(arguments: Arguments) -> None:
+    _one(arguments)
+    arguments.add_argument("--no-wait", action="store_true", help="do not wait for the connection")
 
 
 def _list(arguments: Arguments) -> None:
@@ -233,7 +258,7 @@ COMMANDS = (
     Command("remove", remove, _one),
     Command("enable", switch("servers.enable"), _one),
     Command("disable", switch("servers.disable"), _one),
-    Command("reconnect", switch("servers.reconnect"), _one),
+    Command("reconnect", reconnect, _reconnect),
     Command("test", test, _one),
     Command("logs", logs, _logs),
 )

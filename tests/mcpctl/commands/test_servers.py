@@ -126,13 +126,49 @@ def test_logs(daemon: Control, folder: Path) -> None:
     assert daemon.params("servers.logs") == {"server": "fs", "lines": 7}
 
 
-@pytest.mark.parametrize("verb", ["enable", "disable", "reconnect"])
+@pytest.mark.parametrize("verb", ["enable", "disable"])
 def test_switches(daemon: Control, folder: Path, verb: str) -> None:
     daemon.answers[f"servers.{verb}"] = server("fs", status={"state": "connecting"})
     done = run(folder, verb, "fs")
     assert (done.returncode, done.stdout) == (0, '"fs" is connecting\n')
     assert daemon.params(f"servers.{verb}") == {"server": "fs"}
     assert json.loads(run(folder, verb, "fs", "--json").stdout)["name"] == "fs"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "code"),
+    [
+        ({}, "connected", 0),
+        (
+            {"state": "failed", "reason": "bad_definition", "error": "no x"},
+            "failed: bad_definition: no x",
+            12,
+        ),
+        ({"state": "failed", "reason": "failed", "error": "failed: no x"}, "failed: no x", 12),
+        ({"state": "needs_auth"}, "needs_auth", 11),
+    ],
+)
+def test_reconnect_waits_for_the_outcome(
+    daemon: Control, folder: Path, status: dict[str, Any], said: str, code: int
+) -> None:
+    daemon.answers |= {
+        "servers.reconnect": server("fs", status={"state": "connecting"}),
+        "servers.test": server_test(ok=not status, status=status),
+    }
+    done = run(folder, "reconnect", "fs")
+    assert (done.returncode, done.stdout) == (code, f'"fs" is {said}\n')
+    assert daemon.params("servers.reconnect") == daemon.params("servers.test") == {"server": "fs"}
+    shown = run(folder, "reconnect", "fs", "--json")
+    assert shown.returncode == code
+    assert json.loads(shown.stdout)["test"]["ok"] is not bool(status)
+
+
+def test_reconnect_without_waiting(daemon: Control, folder: Path) -> None:
+    daemon.answers["servers.reconnect"] = server("fs", status={"state": "connecting"})
+    done = run(folder, "reconnect", "fs", "--no-wait")
+    assert (done.returncode, done.stdout) == (0, '"fs" is connecting\n')
+    shown = json.loads(run(folder, "reconnect", "fs", "--no-wait", "--json").stdout)
+    assert (shown["server"]["name"], shown["test"]) == ("fs", None)
 
 
 def test_enable_names_the_file_that_still_says_no(daemon: Control, folder: Path) -> None:
