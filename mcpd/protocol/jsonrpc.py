@@ -8,6 +8,7 @@ everything that comes in passes `read` or `read_lenient` here.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NoReturn
 
 import msgspec
@@ -19,6 +20,21 @@ ABSENT = msgspec.Raw()
 
 #: Messages of one array: what is in a line is taken at one go, and nobody else is served meanwhile.
 BATCH = 256
+
+#: Bytes of either end of a message that are looked at for its id where the whole is not read.
+ENDS = 200
+
+#: Values in what is read whole: the arguments of a call, and a server's message that must be mended.
+#: Far more would hold the loop for seconds.
+VALUES = 100_000
+
+_NULL = msgspec.Raw(b"null")
+_KEY = rb'("[^"\\]{0,100}"|-?[0-9]{1,30})\s*'
+#: Both anchored at the message's end, so that no inner object's id is taken for it.
+_ID_FIRST = re.compile(
+    rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*){0,2}"id"\s*:\s*' + _KEY + rb","
+)
+_ID_LAST = re.compile(rb'[,{]\s*"id"\s*:\s*' + _KEY + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -106,8 +122,31 @@ def read_lenient(line: bytes) -> Message | None:
     return message
 
 
+def answered_id(head: bytes, tail: bytes) -> bytes:
+    """The id's JSON text of an answer of which only the two ends are known; empty if it cannot be seen.
+
+    Writers put `id` among the first members or last (protocol reference 2).
+    """
+    if b'"method"' in head or not (b'"result"' in head or b'"error"' in head):
+        return b""
+    return _seen_id(head, tail)
+
+
+def requested_id(head: bytes, tail: bytes) -> bytes:
+    """The same of a request."""
+    return _seen_id(head, tail) if b'"method"' in head else b""
+
+
+def _seen_id(head: bytes, tail: bytes) -> bytes:
+    found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
+    return found[1] if found else b""
+
+
 def _salvage(line: bytes) -> Message | None:
     """What a lenient reader makes of a line that msgspec refuses: JavaScript cuts emoji in half."""
+    if len(line) > VALUES and _holds_many(line):
+        key = answered_id(line[:ENDS], line[-ENDS:])
+        return Message(id=msgspec.Raw(key), result=_NULL) if key else None
     try:
         value = json.loads(line)
         if not isinstance(value, dict):
@@ -121,7 +160,7 @@ def _salvage(line: bytes) -> Message | None:
         ident = value.get("id")
         if "method" in value or not isinstance(ident, str | int):
             return None
-        return Message(id=msgspec.Raw(json.dumps(ident).encode()), result=msgspec.Raw(b"null"))
+        return Message(id=msgspec.Raw(json.dumps(ident).encode()), result=_NULL)
     except (ValueError, RecursionError):
         return None
 
@@ -194,15 +233,34 @@ def _check_strings(values: list[Any]) -> None:
             _check_strings(value)
 
 
+def _holds_many(text: bytes) -> bool:
+    """Whether JSON text holds more than VALUES values; what strings hold does not count."""
+    if _marks(text) <= VALUES:
+        return False
+    # Without escapes every quote begins or ends a string.
+    bare = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    if bare.count(b'"') > 2 * VALUES:
+        return True
+    return _marks(b"".join(bare.split(b'"')[::2])) > VALUES
+
+
+def _marks(text: bytes) -> int:
+    """At least the number of values, where there are no strings."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
 def check_arguments(raw: bytes) -> None:
     """Refuse arguments that two readers could understand differently (b29).
 
     `raw` is part of a line that `read` has accepted. Raises Failure `invalid_params` for anything
-    but an object, for duplicate member names, NaN and infinities, and lone surrogates.
+    but an object, for duplicate member names, NaN and infinities, lone surrogates, and for more
+    values than VALUES.
     """
     if raw[:1] == b"{" and raw.count(b":") <= 1 and b"\\" not in raw:
         # One member at most and no escapes; what else could be wrong, `read` has refused.
         return
+    if len(raw) > VALUES and _holds_many(raw):
+        raise Failure("invalid_params", f"the arguments hold more than {VALUES:,} values")
     try:
         value = msgspec.json.decode(raw)
         # A flat object with as many members as it has colons has no member twice.

@@ -126,6 +126,31 @@ def test_whatever_a_json_writer_makes_passes(value: dict[str, Any]) -> None:
     jsonrpc.check_arguments(json.dumps(value).encode())
 
 
+MANY = 300_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":[' + b",".join([b"[]"] * MANY) + b'],"b":0}',
+        b'{"a":[' + b",".join([b'""'] * MANY) + b'],"b":0}',
+        b'{"a":[' + b",".join([b'"\\""'] * MANY) + b'],"b":0}',
+        b'{"a":[' + b",".join([b'"\\\\"'] * MANY) + b'],"b":0}',
+        b'{"a":[' + b",".join([b'{"a":1}'] * MANY) + b'],"b":0}',
+        b"{" + b",".join([b'"%d":0' % number for number in range(MANY)]) + b"}",
+    ],
+)
+def test_arguments_of_very_many_values_are_refused_before_they_are_read(text: bytes) -> None:
+    with pytest.raises(Failure, match="more than") as caught:
+        jsonrpc.check_arguments(text)
+    assert caught.value.kind == "invalid_params"
+
+
+@pytest.mark.parametrize("text", ["a,b" * MANY, '["x",{' * MANY, '\\,\\"' * MANY])
+def test_what_a_text_holds_are_no_values(text: str) -> None:
+    jsonrpc.check_arguments(json.dumps({"path": "x", "content": text}).encode())
+
+
 @given(st.binary(max_size=200))
 def test_a_lenient_reader_never_raises(line: bytes) -> None:
     jsonrpc.read_lenient(line)
@@ -141,6 +166,56 @@ def test_an_answer_only_a_lenient_reader_takes_still_ends_its_call() -> None:
     message = jsonrpc.read_lenient(b'{"jsonrpc":"2.0","id":12,"result":{"x":NaN}}')
     assert message is not None
     assert (message.key, bytes(message.result)) == (b"12", b"null")
+
+
+BIG = b'{"a":[' + b"[]," * 300_000 + b"NaN]}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":12,"result":' + BIG + b"}",
+        b'{"id": 12, "result":' + BIG + b"}",
+        b'{"result":' + BIG + b',"jsonrpc":"2.0","id":12}',
+        b'{"result":' + BIG + b', "id": 12, "jsonrpc": "2.0"}\r',
+    ],
+)
+def test_a_large_answer_that_no_reader_takes_ends_its_call_without_being_read(
+    line: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpd.protocol.jsonrpc.json", None)
+    message = jsonrpc.read_lenient(line)
+    assert message is not None
+    assert (message.key, bytes(message.result), message.method) == (b"12", b"null", "")
+
+
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        (b'{"jsonrpc":"2.0","result":{"id":12,', b'"x":1}}'),
+        (b'{"result":{"x":1', b',"id":12}}'),
+        (b'{"result":{"x":1', b'"the end is \\"id\\":12}"}'),
+        (b'{"jsonrpc":"2.0","id":12,"method":"ping","params":{', b"}}"),
+        (b'{"id":null,"result":{', b"}}"),
+        (b'{"id":{"id":12},"result":{', b"}}"),
+        (b"", b""),
+    ],
+)
+def test_only_an_answers_own_id_is_seen(head: bytes, tail: bytes) -> None:
+    assert jsonrpc.answered_id(head, tail) == b""
+
+
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        (b'{"jsonrpc":"2.0","id":"a b","method":"tools/call","params":{', b"}}"),
+        (b'{"jsonrpc":"2.0","method":"tools/call","id":"a b","params":{', b"}}"),
+        (b'{"method":"tools/call","params":{"id":7', b'},"jsonrpc":"2.0","id":"a b"}'),
+    ],
+)
+def test_the_id_of_a_request_is_seen_from_its_ends(head: bytes, tail: bytes) -> None:
+    assert jsonrpc.requested_id(head, tail) == b'"a b"'
+    assert jsonrpc.answered_id(head, tail) == b""
 
 
 def test_noise_is_none() -> None:
