@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from mcpd.catalog.members import foreign_meta, join_members, split_members
 from mcpd.catalog.schema import AnyObject, Root, free_schema, object_schema
+from mcpd.protocol.arrays import elements
 
 
 class Annotations(msgspec.Struct, frozen=True, rename="camel"):
@@ -114,7 +115,6 @@ class _Definition(msgspec.Struct, rename="camel"):
     meta: AnyObject | UnsetType = msgspec.field(name="_meta", default=UNSET)
 
 
-_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DEFINITION: Final = msgspec.json.Decoder(_Definition)
 _ANNOTATIONS: Final = msgspec.json.Decoder(Annotations)
@@ -145,30 +145,48 @@ def read_tools(pages: Iterable[bytes], limits: Limits = LIMITS) -> tuple[tuple[T
     for anything a page may hold.
     """
     tools: dict[str, Tool] = {}
-    warnings: list[str] = []
+    warnings = _Warnings(limits.warnings)
     taken = beyond = 0
-    for text in _definitions(pages, warnings):
-        if len(tools) >= limits.tools or taken + len(text) > limits.catalogue:
+    for count, text in enumerate(_definitions(pages, limits, warnings)):
+        if count >= limits.tools or taken + len(text) > limits.catalogue:
             beyond += 1
             continue
         notes: list[str] = []
         try:
             tool = _read_tool(text, limits, notes)
         except _Unusable as error:
-            warnings.append(f"a tool is left out: {error} (it begins with {_beginning(text)})")
+            warnings.add(f"a tool is left out: {error} (it begins with {_beginning(text)})")
             continue
         if tool.name in tools:
-            warnings.append(f'a second tool "{tool.name}" is left out')
+            warnings.add(f'a second tool "{tool.name}" is left out')
             continue
         tools[tool.name] = tool
         taken += len(text)
-        warnings += [f'tool "{tool.name}": its {note}' for note in notes]
-    if beyond:
-        full = f"a server may have {limits.tools:,} tools in {limits.catalogue:,} bytes"
-        warnings.insert(0, f"{beyond:,} tools are left out: {full}")
-    if len(warnings) > limits.warnings:
-        warnings[limits.warnings :] = [f"and {len(warnings) - limits.warnings:,} more warnings"]
-    return tuple(tools.values()), tuple(warnings)
+        for note in notes:
+            warnings.add(f'tool "{tool.name}": its {note}')
+    full = f"a server may have {limits.tools:,} tools in {limits.catalogue:,} bytes"
+    return tuple(tools.values()), warnings.told(f"{beyond:,} tools are left out: {full}" if beyond else "")
+
+
+class _Warnings:
+    """What was left out or mended. Mutable: a list with an end, and a counter of what did not fit."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: list[str] = []
+        self._more = 0
+
+    def add(self, text: str) -> None:
+        if len(self._kept) < self._most:
+            self._kept.append(text)
+        else:
+            self._more += 1
+
+    def told(self, first: str) -> tuple[str, ...]:
+        """All of them, headed by `first` unless that is empty."""
+        all_kept = [first, *self._kept] if first else self._kept
+        more = self._more + len(all_kept[self._most :])
+        return (*all_kept[: self._most], *([f"and {more:,} more warnings"] if more else ()))
 
 
 class _Unusable(Exception):
@@ -179,7 +197,7 @@ def _beginning(text: bytes) -> str:
     return ascii(text[:80].decode("utf-8", "replace"))
 
 
-def _definitions(pages: Iterable[bytes], warnings: list[str]) -> Iterator[bytes]:
+def _definitions(pages: Iterable[bytes], limits: Limits, warnings: _Warnings) -> Iterator[bytes]:
     """Each definition's text, on one line: a page may be indented, an agent's line may not."""
     for page in pages:
         page = page.replace(b"\n", b" ").replace(b"\r", b" ").strip()
@@ -187,11 +205,13 @@ def _definitions(pages: Iterable[bytes], warnings: list[str]) -> Iterator[bytes]
             yield page
             continue
         try:
-            items = _ITEMS.decode(page)
+            items, more = elements(page, limits.tools)
         except _UNREADABLE as error:
-            warnings.append(f"a page of tools is left out: {error}")
+            warnings.add(f"a page of tools is left out: {error}")
         else:
-            yield from map(bytes, items)
+            if more:
+                warnings.add(f"a page has more than {limits.tools:,} entries; the rest is left out")
+            yield from items
 
 
 def _read_tool(text: bytes, limits: Limits, notes: list[str]) -> Tool:

@@ -144,7 +144,7 @@ def _seen_id(head: bytes, tail: bytes) -> bytes:
 
 def _salvage(line: bytes) -> Message | None:
     """What a lenient reader makes of a line that msgspec refuses: JavaScript cuts emoji in half."""
-    if len(line) > VALUES and _holds_many(line):
+    if len(line) > VALUES and holds_many(line):
         key = answered_id(line[:ENDS], line[-ENDS:])
         return Message(id=msgspec.Raw(key), result=_NULL) if key else None
     try:
@@ -233,7 +233,7 @@ def _check_strings(values: list[Any]) -> None:
             _check_strings(value)
 
 
-def _holds_many(text: bytes) -> bool:
+def holds_many(text: bytes) -> bool:
     """Whether JSON text holds more than VALUES values; what strings hold does not count."""
     if _marks(text) <= VALUES:
         return False
@@ -259,7 +259,7 @@ def check_arguments(raw: bytes) -> None:
     if raw[:1] == b"{" and raw.count(b":") <= 1 and b"\\" not in raw:
         # One member at most and no escapes; what else could be wrong, `read` has refused.
         return
-    if len(raw) > VALUES and _holds_many(raw):
+    if len(raw) > VALUES and holds_many(raw):
         raise Failure("invalid_params", f"the arguments hold more than {VALUES:,} values")
     try:
         value = msgspec.json.decode(raw)

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from mcpd.errors import Failure
-from mcpd.protocol.jsonrpc import ABSENT
+from mcpd.protocol.arrays import elements
+from mcpd.protocol.jsonrpc import ABSENT, VALUES, holds_many
 
 T = TypeVar("T")
 
@@ -62,8 +63,17 @@ class ErrorShape(msgspec.Struct, frozen=True):
 
 
 class ToolsPage(msgspec.Struct, frozen=True, rename="camel"):
-    tools: list[msgspec.Raw] = []
+    """`tools/list` (5.10)."""
+
+    tools: msgspec.Raw = msgspec.Raw(b"[]")
     next_cursor: str | None = None
+
+    def first(self, most: int) -> tuple[list[bytes], bool] | None:
+        """At most so many definitions and whether there are more; None when `tools` is no array."""
+        try:
+            return elements(bytes(self.tools), most)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
 
 
 class InitializeResult(msgspec.Struct, frozen=True, rename="camel"):
@@ -112,6 +122,7 @@ class ListenParams(msgspec.Struct, frozen=True):
 
 
 _CALL = msgspec.json.Decoder(CallParams)
+_PAGE = msgspec.json.Decoder(ToolsPage)
 
 
 def read_call(raw: bytes) -> CallParams:
@@ -124,6 +135,8 @@ def read_call(raw: bytes) -> CallParams:
 
 def read_params(raw: bytes, shape: type[T]) -> T:
     """Params of an agent's request; absent ones count as empty. Raises Failure `invalid_params`."""
+    if len(raw) > VALUES and holds_many(raw):
+        raise Failure("invalid_params", f"invalid params: they hold more than {VALUES:,} values")
     try:
         return msgspec.json.decode(raw or b"{}", type=shape)
     except (msgspec.DecodeError, RecursionError) as e:
@@ -131,8 +144,18 @@ def read_params(raw: bytes, shape: type[T]) -> T:
 
 
 def read_result(raw: bytes, shape: type[T]) -> T | None:
-    """A server's result, or None when it does not have the shape."""
+    """A server's result, or None when it does not have the shape, or holds very many values."""
+    if len(raw) > VALUES and holds_many(raw):
+        return None
     try:
         return msgspec.json.decode(raw, type=shape)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def read_page(raw: bytes) -> ToolsPage | None:
+    """`read_result` for the one result that may well hold very many values."""
+    try:
+        return _PAGE.decode(raw)
     except (msgspec.DecodeError, RecursionError):
         return None

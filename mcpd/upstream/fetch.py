@@ -7,7 +7,7 @@ import trio
 
 from mcpd.catalog.tool import LIMITS, Catalog, read_tools
 from mcpd.errors import Failure, ServerError
-from mcpd.protocol.shapes import ToolsPage, read_result
+from mcpd.protocol.shapes import read_page
 from mcpd.upstream.connection import Connection
 
 MAX_PAGES = 100
@@ -48,7 +48,7 @@ async def _pages(connection: Connection) -> tuple[list[list[bytes]], list[str]]:
     pages: list[list[bytes]] = []
     seen: set[str] = set()
     members = b""
-    size = 0
+    size = count = 0
     for _ in range(MAX_PAGES):
         try:
             raw = await connection.ask("tools/list", members, timeout=PAGE_TIMEOUT)
@@ -57,11 +57,16 @@ async def _pages(connection: Connection) -> tuple[list[list[bytes]], list[str]]:
                 # Advertised and yet unknown: an empty list, not a broken server.
                 return pages, ["tools are advertised, but tools/list is not known to the server"]
             raise
-        page = read_result(raw, ToolsPage)
-        if page is None:
+        page = read_page(raw)
+        found = page.first(LIMITS.tools - count) if page else None
+        if page is None or found is None:
             raise Failure("bad_answer", "the answer to tools/list has no proper shape")
-        pages.append([bytes(item) for item in page.tools])
+        items, more = found
+        pages.append(items)
         size += len(raw)
+        count += len(items)
+        if more:
+            return pages, [f"tools/list has more than {LIMITS.tools:,} entries; the rest was left out"]
         if page.next_cursor is None:
             return pages, []
         if size > MAX_BYTES:

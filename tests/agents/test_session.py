@@ -240,7 +240,7 @@ async def test_an_array_that_is_none_is_refused(home: Home, real_clock: None, li
 
 
 async def test_an_array_has_an_end(home: Home, real_clock: None) -> None:
-    """Neither many messages nor much of anything else: it would be one piece of work that nobody interrupts."""
+    """Neither many messages nor much of anything else: one piece of work, and nobody can interrupt it."""
     async with staged(home) as stage:
         agent = await stage.attach(revision="2025-03-26")
         pings = ",".join(request(str(number)) for number in range(257))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -401,3 +402,25 @@ def test_a_long_schema_costs_the_tool() -> None:
     tools, warnings = read_tools([json.dumps([{"name": "a", "inputSchema": schema}]).encode()])
     assert tools == ()
     assert "65,536 bytes" in warnings[0]
+
+
+@pytest.mark.parametrize("element", [b"1", b"{}", b"[]"])
+def test_a_page_of_very_many_entries_takes_neither_memory_nor_time(element: bytes) -> None:
+    page = b"[" + b",".join([element] * 500_000) + b"]"
+    read_tools([page])
+    tracemalloc.start()
+    try:
+        tools, warnings = read_tools([page])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert tools == ()
+    assert len(warnings) == 101
+    assert peak < 3 * len(page) + 3_000_000
+
+
+def test_entries_of_any_kind_count() -> None:
+    one = b'{"name":"t%d","inputSchema":{"type":"object"}}'
+    tools, warnings = read_tools([b"7", b"{}", one % 1, one % 2, one % 3], Limits(tools=4))
+    assert [tool.name for tool in tools] == ["t1", "t2"]
+    assert warnings[0].startswith("1 tools are left out")

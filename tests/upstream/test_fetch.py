@@ -146,3 +146,22 @@ async def test_a_silent_server_costs_a_minute_a_page_and_a_lost_one_nothing() ->
         nursery.start_soon(lose)
         with pytest.raises(ConnectionLost):
             await fetch_catalog(silent.connection)
+
+
+async def test_entries_without_end_are_not_even_gathered() -> None:
+    """At most as many as a catalogue may have, of all pages together, whatever they are."""
+
+    def page(params: dict[str, Any]) -> dict[str, Any]:
+        return {"result": {"tools": [1] * 6_000, "nextCursor": str(params.get("cursor", "")) + "x"}}
+
+    server = Lister(page)
+    catalog = await fetch_catalog(server.connection)
+    assert len(server.asked) == 2
+    assert catalog.warnings[0] == "tools/list has more than 10,000 entries; the rest was left out"
+
+
+@pytest.mark.parametrize("found", [7, "x", {}, None])
+async def test_tools_that_are_no_list_are_a_bad_answer(found: Any) -> None:
+    with pytest.raises(Failure) as caught:
+        await fetch_catalog(Lister(lambda params: {"result": {"tools": found}}).connection)
+    assert caught.value.kind == "bad_answer"
