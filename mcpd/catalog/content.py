@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from mcpd.catalog.members import OWN_META, foreign_meta, join_members, split_members
 from mcpd.errors import Failure
+from mcpd.protocol.arrays import elements
 
 #: Bytes of structuredContent that pass whole (a18).
 STRUCTURED: Final = 1024 * 1024
@@ -22,8 +23,12 @@ STRUCTURED: Final = 1024 * 1024
 BINARY: Final = 4 * 1024 * 1024
 #: Blocks that pass; more of them cost every reader time even when they are empty.
 BLOCKS: Final = 10_000
+#: Bytes that blocks have together beside their text and their binary data, and a result beside its content.
+BESIDE: Final = 512 * 1024
 
 _MIME = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}")
+#: A letter of "dev.mcpd" as an escape, with which that could be written so that only a reader sees it.
+_SPELLED = re.compile(rb"\\u00(?:6[345dD]|7[06]|2[eE])")
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 
 
@@ -40,9 +45,9 @@ class Bounded(msgspec.Struct, frozen=True):
 
 
 class _Result(msgspec.Struct, rename="camel"):
-    """The top level of a result in the specified form."""
+    """The top level of a result in the specified form. `content` may have millions of elements."""
 
-    content: list[msgspec.Raw]
+    content: msgspec.Raw
     structured_content: msgspec.Raw | UnsetType = UNSET
     is_error: bool = False
     result_type: Literal["complete"] | UnsetType = UNSET
@@ -63,9 +68,12 @@ class _Block(msgspec.Struct, rename="camel"):
     resource: _Resource | UnsetType = UNSET
 
 
+_ARRAY: Final = ord("[")
 _RESULT: Final = msgspec.json.Decoder(_Result)
 _BLOCK: Final = msgspec.json.Decoder(_Block)
 _TYPE: Final = msgspec.json.Decoder(str)
+#: What a result keeps when its further members are too large.
+_KNOWN: Final = frozenset({"content", "structuredContent", "isError", "resultType"})
 
 
 def bound(result: bytes, cap: int) -> Bounded:
@@ -77,19 +85,54 @@ def bound(result: bytes, cap: int) -> Bounded:
     text = one_line(result)
     try:
         try:
-            top = _RESULT.decode(text)
+            top = _read(text)
         except msgspec.ValidationError:
             text = _mend(text)
-            top = _RESULT.decode(text)
-        # A server must not speak for mcpd.
-        if top.meta and (meta := bytes(top.meta))[:1] == b"{" and (kept := foreign_meta(meta)) is not meta:
-            text = _with_member(text, "_meta", kept)
-            top = _RESULT.decode(text)
+            top = _read(text)
+        if b"dev.mcpd" in text or (b"\\u00" in text and _SPELLED.search(text)):
+            text = _without_own(text)
+            top = _read(text)
         if not cap or len(text) <= min(cap, STRUCTURED):
             return Bounded(text, top.is_error, typed=top.result_type is not UNSET)
         return _cut(text, top, cap)
     except _UNREADABLE as error:
         raise Failure("bad_answer", f"cannot read the server's result: {error}") from None
+
+
+def _read(text: bytes) -> _Result:
+    top = _RESULT.decode(text)
+    if memoryview(top.content)[0] != _ARRAY:
+        raise msgspec.ValidationError("Expected `array` - at `$.content`")
+    return top
+
+
+def _without_own(text: bytes) -> bytes:
+    """A result without what only mcpd itself may say in `_meta`, anywhere: a server must not speak for it.
+
+    Put together anew, so that no second copy of a member is left.
+    """
+    members = _foreign_members(text)
+    blocks, more = elements(members["content"], BLOCKS)
+    if more:
+        raise Failure("bad_answer", f"cannot use the server's result: it has more than {BLOCKS:,} blocks")
+    members["content"] = b"[" + b",".join(map(_foreign_block, blocks)) + b"]"
+    return b"{" + join_members(members) + b"}"
+
+
+def _foreign_block(text: bytes) -> bytes:
+    if text[:1] != b"{":
+        return text
+    members = _foreign_members(text)
+    if "resource" in members:
+        members["resource"] = _foreign_block(members["resource"])
+    return b"{" + join_members(members) + b"}"
+
+
+def _foreign_members(text: bytes) -> dict[str, bytes]:
+    members = split_members(text)
+    if members.get("_meta", b"")[:1] == b"{":
+        members["_meta"] = foreign_meta(members["_meta"])
+    return members
 
 
 def one_line(text: bytes) -> bytes:
@@ -134,6 +177,8 @@ class _Budget:
     def __init__(self, cap: int) -> None:
         self.cap = cap
         self.left = cap
+        self.beside = BESIDE
+        """What is left for everything that is neither text nor binary data."""
         self.text = 0
         """Bytes of text left out."""
         self.blocks = 0
@@ -155,14 +200,21 @@ class _Budget:
         self.left -= size
         return True
 
+    def bears(self, size: int) -> bool:
+        """Whether a block may have so many bytes beside its text or data."""
+        if size > self.beside:
+            self.blocks += 1
+            return False
+        self.beside -= size
+        return True
+
 
 def _cut(text: bytes, top: _Result, cap: int) -> Bounded:
     """A result that may be too large; returns the same bytes if it is not after all."""
-    blocks = list(map(bytes, top.content))
+    blocks, more = elements(bytes(top.content), BLOCKS)
     budget = _Budget(cap)
-    kept = [new for block in blocks[:BLOCKS] if (new := _cut_block(block, budget)) is not None]
-    budget.blocks += len(blocks[BLOCKS:])
-    notes = _notes(budget)
+    kept = [new for block in blocks if (new := _cut_block(block, budget)) is not None]
+    notes = _notes(budget, more)
     changed = {}
     structured = 0 if top.structured_content is UNSET else len(memoryview(top.structured_content))
     if structured > STRUCTURED:
@@ -172,18 +224,24 @@ def _cut(text: bytes, top: _Result, cap: int) -> Bounded:
             f" more than {STRUCTURED:,} bytes are not passed on]",
         )
         changed["isError"] = b"true"
+    # Also what a second copy of a member holds, of which only the last was read.
+    beside = len(text) - len(memoryview(top.content)) - structured
+    if beside > BESIDE:
+        notes.append(f"[mcpd: further members of the result, {beside:,} bytes, are left out]")
     if notes or kept != blocks:
         changed["content"] = b"[" + b",".join(kept + [text_block(note) for note in notes]) + b"]"
     typed = top.result_type is not UNSET
     if not changed:
         return Bounded(text, top.is_error, typed=typed)
     members = split_members(text) | changed
+    if beside > BESIDE:
+        members = {key: value for key, value in members.items() if key in _KNOWN}
     if structured > STRUCTURED:
         del members["structuredContent"]
     return Bounded(b"{" + join_members(members) + b"}", top.is_error or "isError" in changed, True, typed)
 
 
-def _notes(budget: _Budget) -> list[str]:
+def _notes(budget: _Budget, more: bool) -> list[str]:
     notes = []
     if budget.text:
         notes.append(
@@ -191,6 +249,8 @@ def _notes(budget: _Budget) -> list[str]:
         )
     if budget.blocks:
         notes.append(f"[mcpd: {budget.blocks:,} more blocks left out]")
+    if more:
+        notes.append(f"[mcpd: more than {BLOCKS:,} blocks, the others are left out]")
     return notes
 
 
@@ -202,16 +262,20 @@ def _cut_block(text: bytes, budget: _Budget) -> bytes | None:
         block = _Block("")
     match block:
         case _Block(type="text", text=str() as whole):
+            if not budget.bears(_beside(text, "text")):
+                return None
             kept = budget.take(whole)
             return _replaced(text, "text", kept, whole)
         case _Block(type="image" | "audio", data=str() as data):
-            return _binary(text, data, block.mime_type)
+            return _binary(text, ("data",), data, block.mime_type, budget)
         case _Block(type="resource", resource=_Resource(text=str() as whole)):
+            if not budget.bears(_beside(text, "resource", "text")):
+                return None
             kept = budget.take(whole)
             inner = _replaced(split_members(text)["resource"], "text", kept, whole)
             return inner and (text if kept == whole else _with_member(text, "resource", inner))
         case _Block(type="resource", resource=_Resource(blob=str() as data) as resource):
-            return _binary(text, data, resource.mime_type)
+            return _binary(text, ("resource", "blob"), data, resource.mime_type, budget)
     if budget.fits(len(text)):
         return text
     budget.blocks += 1
@@ -229,9 +293,19 @@ def _with_member(text: bytes, key: str, value: bytes) -> bytes:
     return b"{" + join_members(split_members(text) | {key: value}) + b"}"
 
 
-def _binary(text: bytes, data: str, mime: str | None) -> bytes:
+def _beside(text: bytes, *path: str) -> int:
+    """Bytes of a block beside the one value that is meant, second copies of that included."""
+    value = text
+    for key in path:
+        value = split_members(value)[key]
+    return len(text) - len(value)
+
+
+def _binary(text: bytes, path: tuple[str, ...], data: str, mime: str | None, budget: _Budget) -> bytes | None:
     size = decoded_size(data)
-    return text if size <= BINARY else text_block(binary_summary(mime, size))
+    if size > BINARY:
+        return text_block(binary_summary(mime, size))
+    return text if budget.bears(_beside(text, *path)) else None
 
 
 def decoded_size(data: str) -> int:
