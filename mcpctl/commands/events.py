@@ -21,7 +21,7 @@ def events(options: Namespace) -> int:
     params: dict[str, object] = {"topics": options.topic} if options.topic else {}
     with reach(options) as mcpd:
         seen = subscribe(mcpd, params)
-        left = options.count
+        left = options.count or -1
         while left != 0:
             for method, event, text in mcpd.events():
                 if method == "events.lagged":
@@ -53,6 +53,14 @@ def subscribe(mcpd: Client, params: dict[str, object]) -> int:
     return int(answer["seq"])
 
 
+def count(text: str) -> int:
+    """A number of events. Raises ValueError for none of them: `-n` says when to end."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
 def _events(arguments: Arguments) -> None:
     arguments.add_argument(
         "--topic",
@@ -60,7 +68,7 @@ def _events(arguments: Arguments) -> None:
         choices=("status", "catalog", "servers", "sessions"),
         help="only this topic; may be given several times",
     )
-    arguments.add_argument("-n", "--count", type=int, default=-1, metavar="N", help="end after so many")
+    arguments.add_argument("-n", "--count", type=count, metavar="N", help="end after so many")
 
 
 COMMANDS = (Command("events", events, _events),)
