@@ -6,11 +6,12 @@ import sys
 
 from mcpctl import output
 from mcpctl.commands import MODULES, Command, common, every_command, find
-from mcpctl.errors import DONE, FAILED, USAGE, CallError
+from mcpctl.errors import DONE, FAILED, CallError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from typing import NoReturn
 
 #: Options that may stand before the verb, and whether a value follows.
 BEFORE = {"--json": False, "--no-spawn": False, "--socket": True}
@@ -30,10 +31,7 @@ def outcome(words: list[str]) -> int:
         code = run(words)
         output.flush()
     except CallError as error:
-        output.note(error.message)
-        if error.hint:
-            output.note(error.hint)
-        return error.exit_code
+        return refuse(error, as_json="--json" in up_to_dashes(words))
     except BrokenPipeError:
         return DONE  # the reader has seen enough
     except FileNotFoundError:
@@ -44,6 +42,27 @@ def outcome(words: list[str]) -> int:
         output.note(f"cannot write the answer: {error.strerror}")
         return FAILED
     return code
+
+
+def refuse(error: CallError, *, as_json: bool) -> int:
+    """Say what went wrong: to people on stderr, with `--json` to programs on stdout as well."""
+    output.note(error.message)
+    if error.hint:
+        output.note(error.hint)
+    if as_json:
+        import json
+
+        told = {"kind": error.kind, "message": error.message, "hint": error.hint}
+        try:
+            output.say_json(json.dumps({"error": {**error.data, **told}}))
+            output.flush()
+        except OSError:
+            pass  # nobody takes it; the exit code stays
+    return error.exit_code
+
+
+def up_to_dashes(words: list[str]) -> list[str]:
+    return words[: words.index("--")] if "--" in words else words
 
 
 def run(words: list[str]) -> int:
@@ -74,17 +93,14 @@ def split(words: list[str]) -> tuple[list[str], str, list[str]]:
 
 def execute(command: Command, words: list[str]) -> int:
     tail: list[str] = []
-    if command.spread and "--" in words:
-        at = words.index("--")
-        words, tail = words[:at], words[at + 1 :]
+    if command.spread:
+        given, words = words, up_to_dashes(words)
+        tail = given[len(words) + 1 :]
     parser = make_parser(command)
     try:
         options = parse(parser, command, words)
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else FAILED
-        if code == USAGE and command.hint:
-            output.note(command.hint)
-        return code
+    except SystemExit:
+        return DONE  # --help was given; all else is an error
     options.tail = tail
     return command.run(options)
 
@@ -101,14 +117,19 @@ def make_parser(command: Command) -> ArgumentParser:
         # argparse makes one for each argument, and without a width it imports shutil to find one.
         return argparse.HelpFormatter(prog, width=min(output.terminal_width(), 100))
 
-    parser = argparse.ArgumentParser(
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            self.print_usage(sys.stderr)
+            raise CallError("usage", message, command.hint)
+
+    parser = Parser(
         prog=f"mcpctl {command.name}".strip(),
         usage=command.usage or None,
         description=command.summary,
         formatter_class=formatter,
         allow_abbrev=False,
     )
-    common(parser)
+    common(parser, json=command.json)
     if command.declare:
         command.declare(parser)
     return parser
@@ -127,7 +148,8 @@ The command line of mcpd. Alone it shows the state and the next step.
 
 {commands}
 
-mcpctl COMMAND --help shows the options of one command.
+mcpctl COMMAND --help shows the options of one command. With --json answers go to stdout as JSON, and so do
+errors: {{"error": {{"kind", "message", "hint", ...}}}}.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 daemon not running, 4 refused, 5 approval needed or denied,
 6 no such server, tool or agent, 7 timed out, 8 api mismatch, 9 the tool answered with an error,

@@ -53,7 +53,7 @@ SLOW = 300.0
 class Command:
     """One verb. `run` returns the exit code; the first line of its docstring is the verb's summary."""
 
-    __slots__ = ("declare", "hint", "name", "run", "spread", "usage")
+    __slots__ = ("declare", "hint", "json", "name", "run", "spread", "usage")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Command:
         usage: str = "",
         spread: bool = False,
         hint: str = "",
+        json: bool = True,
     ) -> None:
         self.name = name
         self.run = run
@@ -73,6 +74,8 @@ class Command:
         """Options may stand between the words of a list; what follows `--` is in `options.tail`."""
         self.hint = hint
         """Added to usage errors."""
+        self.json = json
+        """Whether it has an answer, which could be JSON."""
 
     @property
     def summary(self) -> str:
@@ -91,9 +94,10 @@ def every_command() -> Iterator[Command]:
     return map(find, MODULES)
 
 
-def common(arguments: Arguments) -> None:
-    """The arguments of every command."""
-    arguments.add_argument("--json", action="store_true", help="answer as JSON, in a stable shape")
+def common(arguments: Arguments, *, json: bool = True) -> None:
+    """The arguments of every command; `json` is for those that have an answer."""
+    if json:
+        arguments.add_argument("--json", action="store_true", help="answer as JSON, in a stable shape")
     arguments.add_argument("--socket", metavar="PATH", help="the daemon's control socket")
     arguments.add_argument("--no-spawn", action="store_true", help="do not start the daemon")
 

@@ -26,4 +26,4 @@ def _bridge(arguments: Arguments) -> None:
 
 METAVARS = {"agent": "AGENT", "server": "SERVER", "root": "DIR"}
 
-COMMANDS = (Command("bridge", run, _bridge),)
+COMMANDS = (Command("bridge", run, _bridge, json=False),)

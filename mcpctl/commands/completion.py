@@ -47,7 +47,7 @@ class Declared:
         self.summary = command.summary
         self.options: list[Option] = []
         self.words: list[Option] = []
-        common(self)
+        common(self, json=command.json)
         if command.declare:
             command.declare(self)
 

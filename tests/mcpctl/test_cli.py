@@ -113,6 +113,44 @@ def test_the_daemons_errors(daemon: Control, folder: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "kind", "code"),
+    [
+        (["status", "--json"], "not_running", 3),
+        (["--json", "list"], "not_running", 3),
+        (["call", "--json"], "usage", 2),
+        (["call", "fs__read", "{", "--json"], "usage", 2),
+        (["list", "--json", "--no-such-option"], "usage", 2),
+        (["--json", "no-such-verb"], "usage", 2),
+    ],
+)
+def test_errors_as_json(folder: Path, words: list[str], kind: str, code: int) -> None:
+    """For programs on stdout, for people on stderr."""
+    done = run(folder, *words)
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["kind"]) == (code, kind)
+    assert error["message"] in done.stderr
+    assert error["hint"] in done.stderr
+
+
+def test_the_daemons_errors_as_json(daemon: Control, folder: Path) -> None:
+    daemon.answers["servers.get"] = Refusal(
+        "no_such_server", 'no "ü\x1b"', hint="mcpctl list", server="ü\x1b"
+    )
+    done = run(folder, "list", "x", "--json")
+    assert done.returncode == 6
+    assert json.loads(done.stdout) == {
+        "error": {"kind": "no_such_server", "message": 'no "ü\x1b"', "hint": "mcpctl list", "server": "ü\x1b"}
+    }
+    assert "\x1b" not in done.stdout
+
+
+def test_the_bridge_has_no_json(folder: Path) -> None:
+    assert "--json" not in run(folder, "bridge", "--help").stdout
+    for words in (["bridge", "--json"], ["--json", "bridge"]):
+        assert run(folder, *words).returncode == 2
+
+
+@pytest.mark.parametrize(
     ("words", "answers", "code"),
     [
         (["status"], {"daemon.status": Hangup()}, 3),
