@@ -2,6 +2,9 @@
 
 Two rules. Only the holder of the folder's lock binds, so a socket file that is in the way is a dead one;
 anything else in the way is somebody's and stays. Only the inode that we made is ever removed (n21).
+
+Nobody can keep others out: every agent's socket has a quota, and whoever has come in and said nothing
+makes room, the oldest first, when there is none.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import contextlib
 import logging
 import math
 import os
+import resource
 import socket
 import stat
 import struct
@@ -29,9 +33,15 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[trio.SocketStream], Awaitable[None]]
 
-#: Connections at a time of all agents (what systemd's varlink server gives one uid), and of operators.
+#: Connections at a time of all agents (what systemd's varlink server gives one uid) and of one, and of
+#: operators. No more than half of the descriptors are the agents': servers and operators need some.
 AGENT_CONNECTIONS = 1024
+CONNECTIONS_OF_ONE = 256
 CONTROL_CONNECTIONS = 64
+#: Seconds that an agent, or an operator, may say nothing while others wait for the place. A host opens its
+#: bridge early; mcpctl speaks at once.
+SILENCE = 30.0
+CONTROL_SILENCE = 2.0
 
 #: Connections that wait to be accepted: as many as the kernel allows.
 BACKLOG = 4096
@@ -48,18 +58,53 @@ DEFAULT_AGENT = "default"
 
 
 class Slots:
-    """How many connections of one kind may be open."""
+    """The places of one kind of connection, and who has them."""
 
-    def __init__(self, limit: int, what: str) -> None:
+    def __init__(self, limit: int, what: str, patience: float) -> None:
         self.limit = limit
         self.what = what
-        self.taken = 0
+        self.patience = patience
+        self.taken: set[_Visitor] = set()
+        self.silent: dict[_Visitor, None] = {}
+        """Those that have sent nothing yet, the oldest first."""
+
+    def make_room(self) -> bool:
+        """Whether there is a place, if need be by sending away who has been silent for too long."""
+        if len(self.taken) >= self.limit:
+            oldest = next(iter(self.silent), None)
+            if oldest is not None and trio.current_time() - oldest.came >= self.patience:
+                oldest.scope.cancel()
+                oldest.leave()
+        return len(self.taken) < self.limit
 
     def refusal(self) -> bytes:
         """What somebody reads for whom there is no room."""
         failure = Failure("busy", f"cannot serve more than {self.limit} {self.what} at a time")
         error = {"code": failure.code, "message": failure.message, "data": failure.details()}
         return jsonrpc.error_line(b"null", msgspec.json.encode(error))
+
+
+class _Visitor:
+    """One connection that was let in. Mutable: it is silent at first."""
+
+    def __init__(self, slots: tuple[Slots, ...]) -> None:
+        self.came = trio.current_time()
+        self.scope = trio.CancelScope()
+        """Of the wait for its first word."""
+        self._slots = slots
+        for kind in slots:
+            kind.taken.add(self)
+            kind.silent[self] = None
+
+    def speak(self) -> None:
+        for kind in self._slots:
+            kind.silent.pop(self, None)
+
+    def leave(self) -> None:
+        """Give the places back. May be done twice."""
+        self.speak()
+        for kind in self._slots:
+            kind.taken.discard(self)
 
 
 class Door:
@@ -209,7 +254,8 @@ def peer_uid(sock: socket.socket) -> int:
 class _Entrance:
     """One door with what happens behind it. Mutable: its door may be bound anew."""
 
-    def __init__(self, door: Door, handler: Handler, slots: Slots) -> None:
+    def __init__(self, door: Door, handler: Handler, *slots: Slots) -> None:
+        """A connection takes a place of each of the `slots`."""
         self.door = door
         self.handler = handler
         self.slots = slots
@@ -234,9 +280,13 @@ class Doors:
         self._stop = stop
         self._uid = os.getuid()
         self._agent = agent
-        self._operators = Slots(CONTROL_CONNECTIONS, "operators")
-        self._sessions = Slots(AGENT_CONNECTIONS, "sessions")
-        self._control = _Entrance(Door(paths.control_socket, self._uid), control, self._operators)
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        sessions = (
+            AGENT_CONNECTIONS if files == resource.RLIM_INFINITY else min(AGENT_CONNECTIONS, files // 2)
+        )
+        self._sessions = Slots(sessions, "sessions", SILENCE)
+        operators = Slots(CONTROL_CONNECTIONS, "operators", CONTROL_SILENCE)
+        self._control = _Entrance(Door(paths.control_socket, self._uid), control, operators)
         self._agents: dict[str, _Entrance] = {}
         self._nursery: trio.Nursery | None = None
         self._closed = False
@@ -282,7 +332,8 @@ class Doors:
         for sock in passed:
             door.take(sock)
         self._open(door)
-        entrance = self._agents[name] = _Entrance(door, self._agent(name), self._sessions)
+        own = Slots(CONNECTIONS_OF_ONE, f'sessions of agent "{name}"', SILENCE)
+        entrance = self._agents[name] = _Entrance(door, self._agent(name), own, self._sessions)
         if self._nursery is not None:
             self._nursery.start_soon(self._serve, entrance)
 
@@ -332,20 +383,23 @@ class Doors:
         if uid not in (self._uid, 0):
             log.warning('refused a process of user %d on "%s"', uid, entrance.door.path)
             sock.close()
-        elif entrance.slots.taken >= entrance.slots.limit:
+        elif full := next((slots for slots in entrance.slots if not slots.make_room()), None):
             with contextlib.suppress(OSError):
-                sock.send(entrance.slots.refusal(), socket.MSG_DONTWAIT)
+                sock.send(full.refusal(), socket.MSG_DONTWAIT)
             sock.close()
         else:
-            entrance.slots.taken += 1
             stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-            visitors.start_soon(self._receive, entrance, stream)
+            visitors.start_soon(self._receive, entrance, stream, _Visitor(entrance.slots))
 
-    async def _receive(self, entrance: _Entrance, stream: trio.SocketStream) -> None:
+    async def _receive(self, entrance: _Entrance, stream: trio.SocketStream, visitor: _Visitor) -> None:
         try:
-            await entrance.handler(stream)
+            with visitor.scope:
+                await trio.lowlevel.wait_readable(stream.socket)
+            if not visitor.scope.cancel_called:
+                visitor.speak()
+                await entrance.handler(stream)
         finally:
-            entrance.slots.taken -= 1
+            visitor.leave()
             stream.socket.close()
 
     async def _keep(self) -> None:

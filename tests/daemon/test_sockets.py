@@ -29,7 +29,7 @@ AGAIN = 5.0
 
 
 class Place:
-    """The folders of one daemon, its lock and its doors; a peer reads the name of the door it came in by."""
+    """The folders of one daemon, its lock and its doors; who says hello reads the name of the door."""
 
     def __init__(self, paths: Paths) -> None:
         self.paths = paths
@@ -46,6 +46,8 @@ class Place:
     @staticmethod
     def greet(name: str) -> Callable[[trio.SocketStream], Awaitable[None]]:
         async def handler(stream: trio.SocketStream) -> None:
+            if await stream.receive_some() != b"hello":
+                return
             await stream.send_all(name.encode() + b"\n")
             await stream.receive_some()
 
@@ -69,17 +71,23 @@ def place(home: Home) -> Iterator[Place]:
     place.lock.release()
 
 
+async def greet(stream: trio.SocketStream) -> str:
+    with contextlib.suppress(trio.BrokenResourceError):  # refused already
+        await stream.send_all(b"hello")
+    return (await stream.receive_some()).decode().strip()
+
+
 @contextlib.asynccontextmanager
 async def visit(path: Path) -> AsyncIterator[trio.SocketStream]:
     """A peer that was greeted."""
     async with await trio.open_unix_socket(path) as stream:
-        assert (await stream.receive_some()).endswith(b"\n")
+        assert (await greet(stream)).isalnum()
         yield stream
 
 
 async def greeting(path: Path) -> str:
     async with await trio.open_unix_socket(path) as stream:
-        return (await stream.receive_some()).decode().strip()
+        return await greet(stream)
 
 
 async def greeted_again(path: Path) -> str:
@@ -377,6 +385,60 @@ async def test_there_is_room_for_so_many_and_the_next_is_told(
         assert await greeting(place.default) == "default"
 
 
+async def test_one_agents_socket_keeps_nobody_else_out(
+    place: Place, monkeypatch: pytest.MonkeyPatch, real_clock: None
+) -> None:
+    monkeypatch.setattr(sockets, "CONNECTIONS_OF_ONE", 2)
+    place.doors = place.make_doors(place.paths)
+    async with place.running() as doors:
+        doors.apply(["coder"])
+        coder = Path(place.paths.agent_socket("coder"))
+        async with visit(coder), await trio.open_unix_socket(coder):
+            refusal = msgspec.json.decode(await greeting(coder))
+            assert (
+                refusal["error"]["message"] == 'cannot serve more than 2 sessions of agent "coder" at a time'
+            )
+            assert await greeting(place.default) == "default"
+
+
+@pytest.mark.parametrize("who", ["control", "default"])
+async def test_who_says_nothing_makes_room_when_there_is_none(
+    place: Place, monkeypatch: pytest.MonkeyPatch, real_clock: None, who: str
+) -> None:
+    for limit in ("CONTROL_CONNECTIONS", "CONNECTIONS_OF_ONE"):
+        monkeypatch.setattr(sockets, limit, 3)
+    for patience in ("CONTROL_SILENCE", "SILENCE"):
+        monkeypatch.setattr(sockets, patience, 0.0)
+    place.doors = place.make_doors(place.paths)
+    path = place.control if who == "control" else place.default
+    async with place.running(), visit(path) as speaker:
+        async with await trio.open_unix_socket(path) as first, await trio.open_unix_socket(path) as second:
+            assert await greeting(path) == who
+            assert await first.receive_some() == b"", "the oldest went"
+            assert await greet(second) == who
+        await speaker.send_all(b"still here")
+        assert await speaker.receive_some() == b""
+
+
+async def test_who_has_just_come_or_has_spoken_keeps_the_place(
+    place: Place, monkeypatch: pytest.MonkeyPatch, real_clock: None
+) -> None:
+    monkeypatch.setattr(sockets, "CONNECTIONS_OF_ONE", 2)
+    place.doors = place.make_doors(place.paths)
+    async with place.running(), visit(place.default), await trio.open_unix_socket(place.default) as silent:
+        assert "busy" in await greeting(place.default)
+        assert await greet(silent) == "default"
+
+
+def test_agents_get_no_more_than_half_of_the_descriptors(place: Place) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        assert place.make_doors(place.paths)._sessions.limit == 100
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 async def test_a_process_without_descriptors_left_goes_on_when_there_are_some(
     place: Place, said: Said, real_clock: None
 ) -> None:
@@ -391,6 +453,7 @@ async def test_a_process_without_descriptors_left_goes_on_when_there_are_some(
             assert "cannot accept connections" in await said.line()
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await client.send(b"hello")
         with trio.fail_after(AGAIN):
             assert await client.recv(100) == b"control\n"
         client.close()
