@@ -1,7 +1,8 @@
 """The service manager, where there is one: passed sockets, readiness, watchdog, stop.
 
-The one import of systemd-python. Without it the two small protocols are spoken here
-(sd_notify(3): a datagram to NOTIFY_SOCKET; sd_listen_fds(3): descriptors from 3 on, named by variables).
+The one import of systemd-python, for notices; without it that small protocol is spoken here (sd_notify(3): a
+datagram to NOTIFY_SOCKET). Sockets are taken here in any case (sd_listen_fds(3): descriptors from 3 on, named
+by variables).
 """
 
 from __future__ import annotations
@@ -73,17 +74,15 @@ def take_sockets() -> dict[str, list[socket.socket]]:
 
 
 def _listen_fds() -> dict[int, str]:
-    try:
-        daemon = _systemd_python()
-    except ImportError:
-        names = passed_names(os.environ, os.getpid())
-        for variable in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
-            os.environ.pop(variable, None)
-        for fd in names:
-            with contextlib.suppress(OSError):  # promised and not there
-                os.set_inheritable(fd, False)
-        return names
-    return {int(fd): str(name) for fd, name in daemon.listen_fds_with_names().items()}
+    # Not by systemd-python: sd_listen_fds gives up when one descriptor is not there, and it takes the
+    # variables out of the C library's environment, which os.environ does not notice.
+    names = passed_names(os.environ, os.getpid())
+    for variable in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
+        os.environ.pop(variable, None)
+    for fd in names:
+        with contextlib.suppress(OSError):  # promised and not there
+            os.set_inheritable(fd, False)
+    return names
 
 
 def passed_names(environ: Mapping[str, str], pid: int) -> dict[int, str]:
