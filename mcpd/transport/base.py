@@ -37,6 +37,11 @@ class ConnectionLost(Exception):
 class Sender(Protocol):
     """The sending half of a transport."""
 
+    @property
+    def queued(self) -> int:
+        """Bytes that the peer has not taken yet."""
+        ...
+
     def write(self, line: bytes) -> bool:
         """Send one message; False when it provably cannot arrive any more."""
         ...

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 from collections import deque
+from collections.abc import Callable
 
 import trio
 
@@ -37,10 +38,12 @@ class LineWriter:
     `nursery` runs the backlog task, which exists only while something waits.
     """
 
-    __slots__ = ("_backlog", "_drained", "_fd", "_nursery", "broken", "queued")
+    __slots__ = ("_backlog", "_broke", "_drained", "_fd", "_nursery", "broken", "queued")
 
-    def __init__(self, fd: int, nursery: trio.Nursery) -> None:
+    def __init__(self, fd: int, nursery: trio.Nursery, broke: Callable[[], None] | None = None) -> None:
+        """`broke` is called when the peer turns out to be gone."""
         self._fd = fd
+        self._broke = broke
         self._nursery = nursery
         self._backlog: deque[memoryview] = deque()
         self._drained: trio.Event | None = None
@@ -61,7 +64,7 @@ class LineWriter:
         except BlockingIOError:
             sent = 0
         except OSError:
-            self.close()
+            self._break()
             return False
         if sent < len(line):
             self._queue(memoryview(line)[sent:])
@@ -83,7 +86,7 @@ class LineWriter:
             except BlockingIOError:
                 continue
             except (OSError, trio.ClosedResourceError):
-                self.close()
+                self._break()
                 break
             self.queued -= sent
             if sent == len(part):
@@ -91,6 +94,12 @@ class LineWriter:
             else:
                 self._backlog[0] = part[sent:]
         self._wake()
+
+    def _break(self) -> None:
+        closed = self.broken
+        self.close()
+        if self._broke is not None and not closed:
+            self._broke()
 
     async def drained(self) -> None:
         """Return once nothing waits any more, or the stream is broken."""

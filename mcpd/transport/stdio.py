@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import resource
 import signal
@@ -25,6 +26,8 @@ from mcpd.transport.base import ConnectFailed, Launch
 from mcpd.transport.lines import LineWriter
 from mcpd.transport.reader import Reader
 from mcpd.transport.sweep import MARKER
+
+log = logging.getLogger("mcpd.transport")
 
 #: Pipes of 1 MiB save wake-ups for large messages (measured); unprivileged users share 64 MiB of it.
 PIPE_SIZE = 1024 * 1024
@@ -84,7 +87,9 @@ class Stdio:
         self._stdin, self._stdout, self._stderr = fds
         self._marker = marker
         self._ring = ring
-        self._writer = LineWriter(self._stdin, nursery)
+        self._over = trio.Event()
+        """The process has ended, or one of its streams has: what remains is to say so and clean up."""
+        self._writer = LineWriter(self._stdin, nursery, self._over.set)
         self._reader = reader
         self._buffer = LineBuffer()
         self._dropped = 0
@@ -93,8 +98,6 @@ class Stdio:
         """What went wrong in here while a line was taken; raised by `run`, for this server's firewall."""
         self._end = trio.Event()
         """The output has ended."""
-        self._over = trio.Event()
-        """The process has ended, or one of the two streams has: what remains is to say so and clean up."""
 
     @property
     def pid(self) -> int:
@@ -136,11 +139,13 @@ class Stdio:
             _limit_files(process.pid, open_files)
         return cls(process, ours, launch.env[MARKER], ring, nursery, reader)
 
+    @property
+    def queued(self) -> int:
+        """Bytes that the server has not taken yet."""
+        return self._writer.queued
+
     def write(self, line: bytes) -> bool:
-        if self._writer.write(line):
-            return True
-        self._over.set()
-        return False
+        return self._writer.write(line)
 
     async def run(self, receive: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Hand every line to `receive` until the process ends, then say how to `lost`, then clean up."""
@@ -203,22 +208,25 @@ class Stdio:
         """Close stdin, 2 s, SIGTERM, 3 s, SIGKILL, then everything that bears the marker (DESIGN 7)."""
         self._writer.close()
         _close((self._stdin,))
-        for wait, act in ((CLOSE_WAIT, signal.SIGTERM), (TERM_WAIT, signal.SIGKILL), (KILL_WAIT, None)):
-            with trio.move_on_after(wait):
-                await self._process.wait()
-            if self._process.returncode is not None:
-                break
-            if act is not None:
-                self._signal_group(act)
-        await self._sweep()
-        for fd in (self._stdout, self._stderr):
-            self._reader.remove(fd)
-        _close((self._stdout, self._stderr))
-        self._ring.flush()
+        try:
+            for wait, act in ((CLOSE_WAIT, signal.SIGTERM), (TERM_WAIT, signal.SIGKILL), (KILL_WAIT, None)):
+                with trio.move_on_after(wait):
+                    await self._process.wait()
+                if self._process.returncode is not None:
+                    break
+                if act is not None:
+                    self._signal_group(act)
+            await self._sweep()
+        finally:
+            for fd in (self._stdout, self._stderr):
+                self._reader.remove(fd)
+            _close((self._stdout, self._stderr))
+            self._ring.flush()
 
     def _signal_group(self, number: signal.Signals) -> None:
-        # The process is its group's leader (start_new_session) and not reaped yet.
-        with contextlib.suppress(ProcessLookupError):
+        # The process is its group's leader (start_new_session) and not reaped yet. One that has become
+        # another user's (setuid) cannot be signalled; the sweep says what is left.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
     async def _sweep(self) -> None:
@@ -226,9 +234,13 @@ class Stdio:
 
         Terminal multiplexers and the user's own browsers, which detach themselves, are said and spared.
         """
-        look = partial(sweep.find, self._marker)
-        clear = partial(sweep.clear, look, group=self._process.pid)
-        _, spared = await trio.to_thread.run_sync(clear)
+        pid = self._process.pid
+        clear = partial(sweep.clear, partial(sweep.find, self._marker, (pid,)), group=pid)
+        try:
+            _, spared = await trio.to_thread.run_sync(clear)
+        except OSError as e:
+            log.warning("cannot look for what process %d left behind: %s", pid, e.strerror)
+            return
         for process in spared:
             self._ring.add(f"[mcpd] {process} detached itself and is left alone")
 
@@ -242,10 +254,15 @@ def _signal_name(number: int) -> str:
 
 
 def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Pipes for stdin, stdout and stderr: (our ends, the child's ends)."""
-    in_read, in_write = os.pipe2(os.O_CLOEXEC)
-    out_read, out_write = os.pipe2(os.O_CLOEXEC)
-    err_read, err_write = os.pipe2(os.O_CLOEXEC)
+    """Pipes for stdin, stdout and stderr: (our ends, the child's ends). Raises ConnectFailed."""
+    fds: list[int] = []
+    try:
+        for _ in range(3):
+            fds += os.pipe2(os.O_CLOEXEC)
+    except OSError as e:
+        _close(tuple(fds))
+        raise ConnectFailed("failed", f"cannot make a pipe: {e.strerror}") from None
+    in_read, in_write, out_read, out_write, err_read, err_write = fds
     for fd in (in_write, out_read, err_read):
         os.set_blocking(fd, False)
     for fd in (in_write, out_read):

@@ -12,7 +12,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 MARKER = "MCPD_CHILD_OF"
 _KEY = b"\0" + MARKER.encode() + b"="
@@ -83,13 +83,14 @@ class Process:
 class Stat:
     """What `/proc/PID/stat` says, as far as it is needed here."""
 
-    __slots__ = ("group", "name", "parent", "session", "started")
+    __slots__ = ("group", "name", "parent", "session", "started", "state")
 
     def __init__(self, text: bytes) -> None:
         # The name is in parentheses and may hold any byte, parentheses and spaces included.
         head, _, tail = text.rpartition(b")")
         fields = tail.split()
         self.name = head.partition(b"(")[2].decode(errors="replace")
+        self.state = fields[0]
         self.parent = int(fields[1])
         self.group = int(fields[2])
         self.session = int(fields[3])
@@ -146,28 +147,45 @@ def _detached(process: Process, by_pid: dict[int, Process]) -> bool:
     return False
 
 
-def find(owner: str) -> list[Process]:
+def find(owner: str, sessions: Container[int] = ()) -> list[Process]:
     """Every process but this one that belongs to a runtime (`<runtime>`), an instance of it
     (`<runtime>.<instance>`) or one spawn (the whole marker).
+
+    `sessions`: pids of servers that led a session of their own. Whoever is still in their session or
+    group belongs as well, also without the variable, which a program need not hand down. The kernel
+    gives no number anew that a session or a group still has.
     """
     own = os.getpid()
     pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
-    processes = (_look(pid) for pid in pids if pid != own)
-    return [process for process in processes if process is not None and belongs(process.marker, owner)]
+    seen = [process for pid in pids if pid != own and (process := _look(pid, sessions)) is not None]
+    # A leader without the variable has got a number whose session had died out: a stranger's.
+    strangers = {process.pid for process in seen if not process.marker and process.pid in sessions}
+    return [process for process in seen if _is_of(process, owner, sessions, strangers)]
 
 
-def _look(pid: int) -> Process | None:
-    """The process, if it is alive, carries the marker and may be looked into."""
+def _is_of(process: Process, owner: str, sessions: Container[int], strangers: set[int]) -> bool:
+    if belongs(process.marker, owner):
+        return True
+    if process.marker:
+        return False
+    led = process.session if process.session in sessions else process.group
+    return led in sessions and led not in strangers
+
+
+def _look(pid: int, sessions: Container[int]) -> Process | None:
+    """The process, if it is alive, carries a marker or is in one of the sessions, and may be looked into."""
     try:
         # The folder stays that of one process: what is read below cannot mix two that had the same pid.
         folder = os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY)
     except (FileNotFoundError, ProcessLookupError):
         return None
     try:
-        marker = marker_of(_read(folder, "environ"))
-        if not marker:
-            return None
         stat = Stat(_read(folder, "stat"))
+        if stat.state in (b"Z", b"X"):
+            return None
+        marker = _marker_in(folder)
+        if not marker and stat.session not in sessions and stat.group not in sessions:
+            return None
         argv = _read(folder, "cmdline").decode(errors="replace").split("\0")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
@@ -183,6 +201,14 @@ def _look(pid: int) -> Process | None:
         name=stat.name,
         argv=tuple(argv),
     )
+
+
+def _marker_in(folder: int) -> str:
+    """The marker of a process; empty where there is none or it may not be read."""
+    try:
+        return marker_of(_read(folder, "environ"))
+    except PermissionError:
+        return ""
 
 
 def _read(folder: int, name: str) -> bytes:
