@@ -21,6 +21,12 @@ from mcpd.upstream.opening import Settled, refusal
 #: The first ids belong to the opening.
 FIRST_ID = 3
 
+#: Bytes that may wait for a server that does not read; above, requests are refused and answers dropped.
+QUEUE_MAX = 32 * 1024 * 1024
+
+#: Characters of a server's request id.
+LONGEST_ID = 300
+
 
 class Connection:
     """What requests are sent on. `settled` says what both sides agreed on."""
@@ -59,8 +65,11 @@ class Connection:
         """Send one request; its answer settles `slot`. Returns its id's JSON text.
 
         `members`: the params without braces; `kept_meta`: `_meta` members of the caller.
-        Raises ConnectionLost when the request provably did not leave.
+        Raises ConnectionLost when the request provably did not leave, Failure `busy` when too much
+        waits for the server already.
         """
+        if self._sender.queued > QUEUE_MAX:
+            raise Failure("busy", "the server does not read its input", hint="try again later")
         key = b"%d" % self._next
         self._next += 1
         line = dialect.request_line(key, method, members, self._standing, kept_meta)
@@ -98,7 +107,7 @@ class Connection:
         self.notify("notifications/cancelled", params)
 
     def notify(self, method: str, params: bytes) -> None:
-        if not self._lost:
+        if not self._lost and self._sender.queued <= QUEUE_MAX:
             self._sender.write(jsonrpc.notification_line(method, params))
 
     def lose(self) -> None:
@@ -160,6 +169,10 @@ class Connection:
     def _asked(self, message: Message) -> None:
         if self.settled.revision.stateless:
             self._remark(f"request {message.method[:100]!r} on a stateless connection dropped")
+        elif len(message.key) > LONGEST_ID or self._sender.queued > QUEUE_MAX:
+            self._remark(
+                f"request {message.method[:100]!r} not answered: the server does not read, or its id is odd"
+            )
         else:
             self._sender.write(refusal(message))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import trio
 
@@ -29,8 +29,11 @@ class Fleet:
         environ: Mapping[str, str],
         marker: str,
         open_files: int | None = None,
+        spawned: Callable[[int], None] = lambda pid: None,
+        ended: Callable[[int], None] = lambda pid: None,
     ) -> None:
-        """`marker`: prefix of the marker of every child; `open_files`: the soft limit children get."""
+        """`marker`: prefix of the marker of every child; `open_files`: the soft limit children get;
+        `spawned` and `ended` are told the pid of each server process, for who must know when mcpd dies."""
         self.changes = changes
         self.deadlines = Deadlines()
         self.reader = Reader()
@@ -43,9 +46,13 @@ class Fleet:
             changes=changes,
             cache=cache,
             open_files=open_files,
+            spawned=spawned,
+            ended=ended,
         )
         self._upstreams: dict[str, Upstream] = {}
         self._scopes: dict[str, trio.CancelScope] = {}
+        self._endings: dict[str, trio.Event] = {}
+        """For each name that runs or is being stopped, what is set when that is over."""
         self._nursery: trio.Nursery | None = None
         self._waiting: list[Upstream] = []
 
@@ -59,6 +66,7 @@ class Fleet:
         """An attached session has ended; nothing is kept running for it any more."""
         for upstream in self._upstreams.values():
             upstream.users.discard(session)
+            upstream.wanters.discard(session)
 
     def find(self, name: str) -> Upstream:
         """Raises Failure `no_such_server`."""
@@ -113,11 +121,23 @@ class Fleet:
             self._waiting.append(upstream)
         else:
             self._scopes[upstream.name] = scope = trio.CancelScope()
-            self._nursery.start_soon(self._run_one, upstream, scope)
+            before, done = self._endings.get(upstream.name), trio.Event()
+            self._endings[upstream.name] = done
+            self._nursery.start_soon(self._run_one, upstream, scope, before, done)
 
-    async def _run_one(self, upstream: Upstream, scope: trio.CancelScope) -> None:
-        with scope:
-            await upstream.run()
+    async def _run_one(
+        self, upstream: Upstream, scope: trio.CancelScope, before: trio.Event | None, done: trio.Event
+    ) -> None:
+        try:
+            with scope:
+                if before is not None:
+                    # A server of the same name is still being stopped; two on one data folder do harm.
+                    await before.wait()
+                await upstream.run()
+        finally:
+            done.set()
+            if self._endings.get(upstream.name) is done:
+                del self._endings[upstream.name]
 
     def _drop(self, name: str) -> None:
         upstream = self._upstreams.pop(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -16,7 +17,7 @@ from mcpd.transport.base import ConnectionLost
 from mcpd.transport.pending import Slot
 from mcpd.upstream.cache import LEGACY_HOLDS, Cached, CatalogCache
 from mcpd.upstream.connection import Connection
-from mcpd.upstream.fetch import fetch_catalog
+from mcpd.upstream.fetch import LARGE, fetch_catalog
 
 log = logging.getLogger("mcpd.upstream")
 
@@ -68,6 +69,8 @@ class Keeper:
         self._wanted = trio.Event()
         self._notices = 0
         self._fruitless = 0
+        self._uncovered = 0.0
+        """When the first notice came that no fetch has been begun after; 0 for none."""
         self._noticed = 0.0
         """When the last notice came (trio clock)."""
 
@@ -98,6 +101,8 @@ class Keeper:
         if now - self._noticed > FRUITLESS_FORGOTTEN:
             self._fruitless = 0
         self._noticed = now
+        if not self._uncovered:
+            self._uncovered = now
         if not self.stale and self._fruitless < FRUITLESS:
             self.stale = True
             self.stale_since = now
@@ -107,25 +112,34 @@ class Keeper:
     async def fetch(self, connection: Connection) -> Catalog:
         """Read the catalogue, for `take`. Raises what `fetch_catalog` raises."""
         self._wanted = trio.Event()
+        self._uncovered = 0.0
         noticed = self._notices
         catalog = await fetch_catalog(connection)
         self._fruitless = 0 if catalog != self.catalog else self._fruitless + 1
         # A notice that came meanwhile is answered by the next fetch.
         self.stale = noticed != self._notices and self._fruitless < FRUITLESS
+        self.stale_since = self._uncovered
         return catalog
 
-    async def take(self, server: Server, connection: Connection, catalog: Catalog) -> None:
-        """Publish a catalogue that was fetched, and keep it for times when the server does not run."""
+    def take(self, catalog: Catalog) -> None:
+        """Publish a catalogue that was fetched."""
         if catalog != self.catalog:
             self.catalog = catalog
             for warning in catalog.warnings[:20]:
                 log.warning("MCP '%s': %s", self._name, warning)
             self._changes.publish("catalog", self._name)
+
+    async def store(self, server: Server, connection: Connection, catalog: Catalog) -> None:
+        """Keep the catalogue for times when the server does not run."""
         revision = connection.settled.revision.name
-        # A large catalogue takes its time; the loop is for others meanwhile.
-        await trio.to_thread.run_sync(
+        store = partial(
             self._cache.store, server.name, server.digest, catalog, self.era, revision, time.time()
         )
+        if sum(len(tool.rest) for tool in catalog.tools) < LARGE:
+            store()
+        else:
+            # It takes its time; the loop is for others meanwhile.
+            await trio.to_thread.run_sync(store)
 
     async def keep(self, server: Server, connection: Connection) -> None:
         """Fetch again after notices: one refetch running, one waiting, storms paced. Until cancelled."""
@@ -142,17 +156,24 @@ class Keeper:
                 await trio.sleep((1 - credit) * refill)
                 continue
             credit -= 1
+            noticed = self._notices
             try:
                 catalog = await self.fetch(connection)
             except ConnectionLost:
                 return
             except Failure as e:
+                # Nobody waits for it any longer, unless there is a newer notice; but it is asked again.
                 self._remark(f"cannot list the tools again: {e.message}")
-                self.stale = False
-            else:
-                if catalog != self.catalog:
-                    await self.take(server, connection, catalog)
+                self.stale = self.stale and noticed != self._notices
+                self._fruitless += 1
+                self._wanted.set()
+                self._told()
+                continue
+            changed = catalog != self.catalog
+            self.take(catalog)
             self._told()
+            if changed:
+                await self.store(server, connection, catalog)
 
     async def listen(self, connection: Connection) -> None:
         """A stateless server announces changes only on a stream that we ask for (5.14). Until cancelled."""

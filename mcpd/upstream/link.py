@@ -52,6 +52,10 @@ class Link:
             raise ConnectFailed("exited", self.ending)
         return self.connection
 
+    @property
+    def queued(self) -> int:
+        return self._sender.queued
+
     def write(self, line: bytes) -> bool:
         """Send a line of the connection. One that cannot leave shows that the connection is dead, before
         the transport has noticed: it is withdrawn here, so that who tries again waits for the next."""

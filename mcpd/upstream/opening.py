@@ -62,15 +62,16 @@ class Opening:
         self._initialized = 0
         self.settled: Settled | None = None
         self.failed: ConnectFailed | None = None
-        self.answered = False
-        """The server has answered something, so an exit now says nothing about its era."""
+        self._handshaken = False
+        """The server has answered `initialize`, so that an exit says nothing about its era."""
         self.list_changed = False
         """A list_changed notice came early; the catalogue that follows covers it."""
 
     @property
-    def probing(self) -> bool:
-        """A probe is out and nothing else was tried, so a fresh process may do better (4.4)."""
-        return self._probed > 0 and not self._initialized and not self._pinned
+    def fresh_may_help(self) -> bool:
+        """The process may have left because of the probe, so that a fresh one, asked in the older way
+        at once, does better (4.4)."""
+        return self._probed > 0 and not self._handshaken and not self._pinned
 
     def start(self) -> list[bytes]:
         return self._initialize() if self._era == "legacy" else self._discover()
@@ -91,10 +92,9 @@ class Opening:
             return []
         key = message.key.strip(b'"')
         if key in (_PROBE.strip(b'"'), _PROBE_AGAIN.strip(b'"')):
-            self.answered = True
             return self._probe_answered(message)
         if key in (_FIRST, _SECOND):
-            self.answered = True
+            self._handshaken = True
             return self._initialize_answered(message)
         return []
 

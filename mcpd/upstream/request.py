@@ -12,6 +12,10 @@ from mcpd.upstream.ticket import Ticket, Withdrawn
 from mcpd.upstream.upstream import REACH, Upstream
 
 
+class Superseded(Exception):
+    """While the request waited for its server, what it was decided on has changed; nothing was sent."""
+
+
 async def request(
     upstream: Upstream,
     ticket: Ticket,
@@ -22,29 +26,43 @@ async def request(
     total: float,
     on_progress: Callable[[bytes], None] | None,
     may_replay: Callable[[bool], bool],
+    holds: Callable[[], bool],
 ) -> bytes:
     """The result's JSON text.
 
     `members`: params without braces. `idle`: seconds since the sending or its own last progress,
     `total`: seconds in all; 0 switches either off (D9). `may_replay(reached)` decides, when the
     connection is lost under the request, whether it is sent once more after the restart (D3).
-    Raises ServerError for the server's own error, Failure `unavailable`, `disabled`, `timed_out`,
-    `outcome_unknown`, `bad_answer`; Withdrawn when the ticket is taken back.
+    `holds()` says, after every wait for the server, whether the decision still does.
+
+    Raises Superseded when it does not, ServerError for the server's own error, Failure `unavailable`,
+    `disabled`, `timed_out`, `outcome_unknown`, `bad_answer`, `busy`, Withdrawn when the ticket is
+    taken back.
     """
-    replayed = False
+    written = replayed = False
     while True:
         connection = upstream.connection
         if connection is None:
-            connection = await _reach(upstream, ticket)
+            try:
+                connection = await _reach(upstream, ticket)
+            except Failure as e:
+                if written and not isinstance(e, Withdrawn):
+                    raise _unknown(upstream, written) from None
+                raise
+            if not holds():
+                if written:
+                    raise _unknown(upstream, written)
+                raise Superseded
         slot = Slot(idle, total, on_progress)
         ticket.waits_in(slot)
         try:
             result = await connection.exchange(method, members, kept_meta, slot)
         except ConnectionLost:
+            written = written or slot.written
             if not replayed and may_replay(slot.written):
                 replayed = True
                 continue
-            raise _unknown(upstream, slot.written) from None
+            raise _unknown(upstream, written) from None
         except Failure as e:
             if e.kind == "timed_out":
                 raise _late(upstream, slot) from None

@@ -46,9 +46,12 @@ def after_loss(history: History) -> tuple[History, Next]:
 
 
 def after_failure(history: History, *, lasting: bool, wanted: bool) -> tuple[History, Next]:
-    """An attempt ended without a connection. `wanted`: something goes on wanting it (an eager server)."""
-    history = msgspec.structs.replace(history, failures=history.failures + 1, lasting=lasting)
-    if lasting or not wanted:
+    """An attempt ended without a connection. `wanted`: something goes on wanting one (an eager server, a
+    session that has used it). The restarts after a crash go on as far as their schedule does."""
+    failures = history.failures + 1
+    history = msgspec.structs.replace(history, failures=failures)
+    restarting = 0 < history.crashes <= len(CRASH_DELAYS) and failures < len(CRASH_DELAYS)
+    if lasting or not (wanted or restarting):
         return history, Next("failed", None, SPACING)
     return history, Next("failed", SPACING, SPACING)
 

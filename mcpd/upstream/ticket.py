@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 
 import trio
@@ -23,10 +24,13 @@ class Ticket:
     Most requests wait in one slot, which needs no scope; the rare other waits enter `stoppable`.
     """
 
-    __slots__ = ("_scope", "_slot", "withdrawn")
+    __slots__ = ("_parked", "_scope", "_slot", "withdrawn")
 
-    def __init__(self) -> None:
+    def __init__(self, parked: Callable[[bool], None] | None = None) -> None:
+        """`parked` is told when the request begins (True) and ends (False) such another wait: it takes
+        none of its session's places meanwhile."""
         self.withdrawn = False
+        self._parked = parked
         self._slot: Slot | None = None
         self._scope: trio.CancelScope | None = None
 
@@ -60,11 +64,15 @@ class Stoppable:
             raise Withdrawn
         self._ticket._scope = self._scope
         self._scope.__enter__()
+        if self._ticket._parked is not None:
+            self._ticket._parked(True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         self._ticket._scope = None
+        if self._ticket._parked is not None:
+            self._ticket._parked(False)
         swallowed = self._scope.__exit__(kind, error, trace)
         if self._scope.cancelled_caught:
             raise Withdrawn

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 import trio
@@ -56,6 +56,10 @@ class Surroundings(msgspec.Struct, frozen=True):
     changes: Changes
     cache: CatalogCache
     open_files: int | None
+    spawned: Callable[[int], None]
+    """Told the pid of each server process that was started..."""
+    ended: Callable[[int], None]
+    """...and when all of its tree is gone."""
 
 
 class Upstream:
@@ -74,10 +78,12 @@ class Upstream:
         """What waits for `reload`, in words; the running definition goes on meanwhile (a03)."""
         self.unaccepted = False
         """It is new and has never been accepted, so it must not start while it is held."""
-        self.idle_after = 0.0
-        """Seconds without use after which it is stopped; 0 for never (n15)."""
+        self._idle_after = 0.0
+        self._idle_changed = trio.Event()
         self.users: set[str] = set()
         """Attached sessions that have used this instance; it is not stopped for idleness while one lives."""
+        self.wanters: set[str] = set()
+        """Attached sessions that were given a listing without its tools and wait for them (D5)."""
         self.opened_in = 0.0
         """Seconds of the last opening, up to the settled revision; the catalogue not included."""
         self._around = around
@@ -111,6 +117,16 @@ class Upstream:
     def usable(self) -> bool:
         """Whether its tools may be listed and called at all: defined, enabled and not held."""
         return not self._block and isinstance(self.definition, Server)
+
+    @property
+    def idle_after(self) -> float:
+        """Seconds without use after which it is stopped; 0 for never (n15)."""
+        return self._idle_after
+
+    @idle_after.setter
+    def idle_after(self, seconds: float) -> None:
+        self._idle_after = seconds
+        self._idle_changed.set()
 
     async def reach(self, within: float) -> Connection:
         """The connection, waiting for it if need be. Raises Failure `disabled` or `unavailable`."""
@@ -209,6 +225,7 @@ class Upstream:
         )
         self.definition = definition
         was_blocked, self._block = self._block, block
+        self._poke.set()
         if same:
             return
         self._history = retry.History()
@@ -249,16 +266,17 @@ class Upstream:
         """Until cancelled. The second firewall: whatever fails here is this server's failure alone."""
         while True:
             await self._await_wish()
-            with trio.CancelScope() as self._turn:
-                try:
+            self._turn = turn = trio.CancelScope()
+            try:
+                # The catch stands outside the scope: a turn that is cancelled may fail as well.
+                with turn:
                     await self._live()
-                except Exception as e:
-                    log.exception("MCP '%s': internal error", self.name)
-                    self._failed(ConnectFailed("failed", f"internal error: {type(e).__name__}"))
+            except* Exception as group:
+                log.error("MCP '%s': internal error", self.name, exc_info=group)
+                self._failed(ConnectFailed("failed", "internal error of mcpd; see its log"))
             self._withdraw()
-            interrupted = self._turn.cancelled_caught
             self._turn = None
-            if interrupted:
+            if turn.cancelled_caught:
                 self._set_resting_state()
 
     async def _await_wish(self) -> None:
@@ -295,8 +313,10 @@ class Upstream:
                 self._failed(e)
                 nursery.cancel_scope.cancel()
                 return
-            self._publish(connection, catalog, trio.current_time() - began)
-            await self._keeper.take(server, connection, catalog)
+            self._keeper.take(catalog)
+            if not link.over.is_set():
+                self._publish(connection, catalog, trio.current_time() - began)
+            nursery.start_soon(self._keeper.store, server, connection, catalog)
             nursery.start_soon(self._keeper.keep, server, connection)
             nursery.start_soon(self._keeper.listen, connection)
             nursery.start_soon(self._stop_when_idle, connection)
@@ -308,6 +328,7 @@ class Upstream:
         """End the turn once nobody has used the server for `idle_after` and no user is attached (n15)."""
         began = trio.current_time()
         while True:
+            self._idle_changed = trio.Event()
             used = max(began, connection.last_sent)
             due = used + self.idle_after if self.idle_after else float("inf")
             if self.users or connection.busy:
@@ -315,7 +336,9 @@ class Upstream:
             if due <= trio.current_time():
                 log.info("MCP '%s': stopped, nobody has used it for %g s", self.name, self.idle_after)
                 self._end_turn()
-            await trio.sleep_until(due)
+            with trio.move_on_at(due):
+                await self._idle_changed.wait()
+            await trio.lowlevel.checkpoint()
 
     async def _connect(self, server: Server, nursery: trio.Nursery) -> tuple[Link, Connection, Catalog]:
         """Raises ConnectFailed, also when the time is over."""
@@ -345,7 +368,7 @@ class Upstream:
         try:
             connection = await self._settle(link)
         except ConnectFailed as e:
-            if e.reason != "exited" or link.opening.answered or not link.opening.probing:
+            if e.reason != "exited" or not link.opening.fresh_may_help:
                 raise
             # Some older servers leave on anything before `initialize`: once more, in their way (4.4).
             link = await self._start(server, nursery, Opening("legacy"))
@@ -360,9 +383,16 @@ class Upstream:
         plan = launch.plan(server, around.environ, marker)
         process = await Stdio.spawn(plan, self.ring, nursery, around.reader, around.open_files)
         link = Link(process, opening, around.deadlines, self._keeper.notice, self._remark)
-        nursery.start_soon(process.run, link.receive, link.lost)
+        nursery.start_soon(self._run_process, process, link)
         self._set(pid=process.pid)
         return link
+
+    async def _run_process(self, process: Stdio, link: Link) -> None:
+        self._around.spawned(process.pid)
+        try:
+            await process.run(link.receive, link.lost)
+        finally:
+            self._around.ended(process.pid)
 
     async def _settle(self, link: Link) -> Connection:
         try:
@@ -379,6 +409,7 @@ class Upstream:
     # ------------------------------------------------------- what became of it
 
     def _publish(self, connection: Connection, catalog: Catalog, took: float) -> None:
+        self.wanters.clear()
         settled = connection.settled
         self.connection = connection
         self._set(
@@ -412,12 +443,14 @@ class Upstream:
 
     def _failed(self, e: ConnectFailed) -> None:
         server = self.definition
-        wanted = isinstance(server, Server) and server.start == "eager"
+        eager = isinstance(server, Server) and server.start == "eager"
+        wanted = bool(eager or self.users or self.wanters or self._interest)
         self._history, following = retry.after_failure(self._history, lasting=e.lasting, wanted=wanted)
         self._after(following, e.reason, e.message)
         log.warning("MCP '%s': %s (%s): %s", self.name, following.state, e.reason, e.message)
 
     def _lost(self, how: str) -> None:
+        self._withdraw()
         last = [text for _, text in self.ring.last(3) if text.strip()]
         words = f"{how}; it wrote: {' / '.join(last)[-400:]}" if last else how
         self._history, following = retry.after_loss(self._history)

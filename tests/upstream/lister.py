@@ -44,6 +44,8 @@ class Lister:
         self._page = page
         self.connection = Connection(settled, self, self.deadlines, tools_changed, self.remarks.append)
 
+    queued = 0
+
     def write(self, line: bytes) -> bool:
         message = json.loads(line)
         if message["method"] == "tools/list":

@@ -25,6 +25,8 @@ class Wire:
         self.lines: list[dict[str, Any]] = []
         self.open = True
 
+    queued = 0
+
     def write(self, line: bytes) -> bool:
         if self.open:
             self.lines.append(json.loads(line))

@@ -126,6 +126,8 @@ async def test_one_bad_definition_never_loses_another() -> None:
 
 async def test_a_silent_server_costs_a_minute_a_page_and_a_lost_one_nothing() -> None:
     class Silent(Lister):
+        queued = 0
+
         def write(self, line: bytes) -> bool:
             return True
 

@@ -59,7 +59,8 @@ class Kept:
     async def open(self) -> None:
         """As the loop of a server does it."""
         catalog = await self.keeper.fetch(self.server.connection)
-        await self.keeper.take(SERVER, self.server.connection, catalog)
+        self.keeper.take(catalog)
+        await self.keeper.store(SERVER, self.server.connection, catalog)
 
     async def keep(self) -> None:
         await self.keeper.keep(SERVER, self.server.connection)

@@ -23,6 +23,8 @@ class Wire:
         self.sent: list[dict[str, Any]] = []
         self.open = True
 
+    queued = 0
+
     def write(self, line: bytes) -> bool:
         if self.open:
             self.sent.append(json.loads(line))

@@ -181,12 +181,16 @@ def test_a_pin_never_falls_back() -> None:
 
 
 def test_whether_a_fresh_process_may_do_better() -> None:
-    talk = Talk()
-    assert talk.opening.probing
-    assert not talk.opening.answered
-    assert not Talk("legacy").opening.probing
-    talk.silence()
-    assert not talk.opening.probing
+    """Some servers leave because of the probe, some after an answer to it (4.4)."""
+    assert Talk().opening.fresh_may_help
+    refused = Talk()
+    refused.answers(error={"code": -32000, "message": "initialize first"})
+    assert refused.opening.fresh_may_help
+    settled = Talk()
+    settled.answers(error={"code": -32000, "message": "initialize first"})
+    settled.answers(initialized("2025-06-18"))
+    for talk in (settled, Talk("legacy"), Talk("modern", pinned=True)):
+        assert not talk.opening.fresh_may_help
 
 
 def test_ids_that_come_back_as_strings_match() -> None:

@@ -52,10 +52,11 @@ async def ask(
     idle: float = 20.0,
     total: float = 0.0,
     may_replay: Callable[[bool], bool] = lambda reached: False,
+    holds: Callable[[], bool] = lambda: True,
 ) -> bytes:
     with trio.fail_after(30):
         return await request(
-            upstream, ticket or Ticket(), method, members, b"", idle, total, None, may_replay
+            upstream, ticket or Ticket(), method, members, b"", idle, total, None, may_replay, holds
         )
 
 

@@ -62,6 +62,14 @@ async def until(upstream: Upstream, fleet: Fleet, wanted: Callable[[Status], boo
     return upstream.status
 
 
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process that nobody but its parent's reaping could end."""
+    try:
+        return sweep.Stat(Path(f"/proc/{pid}/stat").read_bytes()).state != b"Z"
+    except FileNotFoundError:
+        return False
+
+
 def is_state(*states: str) -> Callable[[Status], bool]:
     return lambda status: status.state in states
 
@@ -225,3 +233,94 @@ async def test_a_child_sees_a_small_environment(real_clock: None, tmp_path: Path
         env = dict(item.split("=", 1) for item in raw.split("\0") if item)
         assert env.pop("MCPD_CHILD_OF").startswith(MARKER)
         assert env.keys() == {"PATH", "HOME", "MINE"}
+
+
+async def test_a_failure_within_a_cancelled_turn_is_this_servers_alone(
+    real_clock: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The firewall stands outside the scope of the turn: both may fail at once."""
+    async with fleet_of(tiny(), tiny(name="neighbour"), cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        await until(upstream, fleet, is_state("connected"))
+        real = sweep.clear
+        broken: list[bool] = []
+
+        def clear(*args: Any, **kwargs: Any) -> Any:
+            if not broken:
+                broken.append(True)
+                raise RuntimeError("no more descriptors")
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(sweep, "clear", clear)
+        upstream.reconnect()
+        await until(upstream, fleet, lambda status: bool(broken) and status.state in ("connected", "failed"))
+        await fleet.find("neighbour").reach(10)
+
+
+async def test_a_child_with_an_environment_of_its_own_is_ended_as_well(
+    real_clock: None, tmp_path: Path
+) -> None:
+    """It has no marker, but it is still in its server's session (c04)."""
+    script = (
+        "import subprocess, sys, runpy; "
+        "subprocess.Popen(['sleep', '7777'], env={'PATH': '/usr/bin:/bin'}, close_fds=True); "
+        f"sys.argv = [{TINY!r}]; runpy.run_path({TINY!r}, run_name='__main__')"
+    )
+    server = msgspec.structs.replace(tiny(), args=("-c", script))
+    async with fleet_of(server, cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        status = await until(upstream, fleet, is_state("connected"))
+        children = Path(f"/proc/{status.pid}/task/{status.pid}/children").read_text().split()
+        assert len(children) == 1
+        fleet.apply(config_of(server), frozenset({"tiny"}), {})
+        await until(upstream, fleet, lambda status: status.state == "disabled" and not status.pid)
+        assert not is_alive(int(children[0]))
+
+
+async def test_a_server_that_refuses_the_probe_and_leaves_is_asked_in_the_older_way(
+    real_clock: None, tmp_path: Path
+) -> None:
+    script = (
+        "import json, sys, runpy\n"
+        "first = json.loads(sys.stdin.readline())\n"
+        "if first['method'] == 'server/discover':\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': first['id'],"
+        " 'error': {'code': -32000, 'message': 'initialize first'}}), flush=True)\n"
+        "    sys.exit(1)\n"
+        "import io\n"
+        f"sys.argv = [{TINY!r}]\n"
+        "sys.stdin = io.StringIO(json.dumps(first) + '\\n' + sys.stdin.readline())\n"
+        f"runpy.run_path({TINY!r}, run_name='__main__')\n"
+        "import time; time.sleep(60)\n"
+    )
+    server = msgspec.structs.replace(tiny(), args=("-c", script), connect_timeout=3)
+    async with fleet_of(server, cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        status = await until(upstream, fleet, lambda status: status.last_failure > 0 or status.latency > 0)
+        assert status.reason != "exited", "the fresh process answered initialize"
+
+
+async def test_an_edit_of_start_counts_at_once(real_clock: None, tmp_path: Path) -> None:
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        await until(fleet.find("tiny"), fleet, is_state("connected"))
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        fleet.apply(config_of(tiny(start="eager")), frozenset(), {})
+        await until(fleet.find("tiny"), fleet, is_state("connected"))
+
+
+async def test_an_edit_of_idle_timeout_counts_at_once(real_clock: None, tmp_path: Path) -> None:
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        await until(upstream, fleet, is_state("connected"))
+        fleet.apply(config_of(tiny(idle_timeout=0.2)), frozenset(), {})
+        await until(upstream, fleet, is_state("idle"))
+
+
+async def test_a_name_that_is_used_again_waits_for_the_old_process(real_clock: None, tmp_path: Path) -> None:
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        first = await until(fleet.find("tiny"), fleet, is_state("connected"))
+        fleet.apply(config_of(), frozenset(), {})
+        fleet.apply(config_of(tiny()), frozenset(), {})
+        await fleet.find("tiny").reach(10)
+        assert fleet.find("tiny").status.pid != first.pid
+        assert not is_alive(first.pid)
