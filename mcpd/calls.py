@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
+from mcpd import listing
 from mcpd.broker import Broker
 from mcpd.catalog import content
 from mcpd.errors import Failure
 from mcpd.journal import Entry
 from mcpd.policy.decide import Deny
 from mcpd.protocol import dialect, jsonrpc
-from mcpd.upstream.request import request
-from mcpd.upstream.ticket import Ticket
+from mcpd.upstream.request import Superseded, request
+from mcpd.upstream.ticket import Ticket, Withdrawn
 from mcpd.views import Row
 
 
@@ -29,6 +31,10 @@ class Caller(msgspec.Struct, frozen=True):
     agent: str
     pid: int
     exe: str
+
+
+#: How often a call is decided when what it was decided on changes while it waits for its server.
+DECISIONS = 3
 
 
 async def call_tool(
@@ -52,22 +58,32 @@ async def call_tool(
     try:
         arguments = arguments or b"{}"
         jsonrpc.check_arguments(arguments)
-        decision = row.decision
-        verdict = "allow"
-        if isinstance(decision, Deny):
-            verdict = "deny"
-            raise Failure("denied", decision.message, hint=decision.hint, server=row.upstream.name)
-        raw = await request(
-            row.upstream,
-            ticket,
-            "tools/call",
-            row.head + arguments,
-            dialect.forwarded_meta(meta),
-            row.ruling.timeout,
-            broker.config.settings.timeout_max,
-            on_progress,
-            row.may_replay,
-        )
+        for _ in range(DECISIONS):
+            decision = row.decision
+            verdict = "allow"
+            if isinstance(decision, Deny):
+                verdict = "deny"
+                raise Failure("denied", decision.message, hint=decision.hint, server=row.upstream.name)
+            try:
+                raw = await request(
+                    row.upstream,
+                    ticket,
+                    "tools/call",
+                    row.head + arguments,
+                    dialect.forwarded_meta(meta),
+                    row.ruling.timeout,
+                    broker.config.settings.timeout_max,
+                    on_progress,
+                    row.may_replay,
+                    partial(_holds, broker, row),
+                )
+                break
+            except Superseded:
+                row = await _find_again(broker, row, ticket)
+        else:
+            raise Failure(
+                "busy", f'tool "{row.name}" keeps changing', hint="try again", server=row.upstream.name
+            )
         bounded = content.bound(raw, broker.config.settings.max_result)
         size = len(bounded.text)
         outcome = "tool_error" if bounded.is_error else "ok"
@@ -111,3 +127,15 @@ def record_unfound(broker: Broker, caller: Caller, name: str, failure: Failure) 
             outcome=failure.kind,
         )
     )
+
+
+def _holds(broker: Broker, row: Row) -> bool:
+    """Whether the tool is still the one that was decided on, under the same rules (DESIGN 6)."""
+    view = broker.views.current(row.key)
+    return view is not None and view.rows.get(row.name) is row
+
+
+async def _find_again(broker: Broker, row: Row, ticket: Ticket) -> Row:
+    with ticket.stoppable():
+        return await listing.find_tool(broker, row.key, row.name)
+    raise Withdrawn

@@ -34,31 +34,37 @@ def find_agent(broker: Broker, name: str) -> Agent:
     raise Failure("no_such_agent", f'no agent is named "{name}"', agent=name)
 
 
+def _agent_of(broker: Broker, key: ViewKey) -> Agent:
+    return OPERATOR if key is OPERATOR_KEY else find_agent(broker, key[0])
+
+
 def view_now(broker: Broker, key: ViewKey) -> View:
     """What is known at this moment, without waiting."""
-    return broker.views.get(broker.config, broker.fleet.all(), find_agent(broker, key[0]), key)
+    return broker.views.get(broker.config, broker.fleet.all(), _agent_of(broker, key), key)
 
 
-async def view(broker: Broker, key: ViewKey) -> View:
-    """The whole listing: servers without a known catalogue are connected and waited for, changes fetched."""
-    agent = find_agent(broker, key[0])
-    await _complete(broker, agent, key)
+async def view(broker: Broker, key: ViewKey, waiter: str = "") -> View:
+    """The whole listing: servers without a known catalogue are connected and waited for, changes fetched.
+
+    `waiter` is the session that lists: it waits for each unknown server once, and then hears of it
+    by list_changed; as long as it lives, the server goes on being tried (D5, D8).
+    """
+    await _complete(broker, _agent_of(broker, key), key, waiter)
     return view_now(broker, key)
 
 
 async def operator_view(broker: Broker) -> View:
     """Like `view`, of everything that can be called, in the default spelling: for the operator alone."""
-    await _complete(broker, OPERATOR, OPERATOR_KEY)
-    return operator_view_now(broker)
+    return await view(broker, OPERATOR_KEY)
 
 
 def operator_view_now(broker: Broker) -> View:
-    return broker.views.get(broker.config, broker.fleet.all(), OPERATOR, OPERATOR_KEY)
+    return view_now(broker, OPERATOR_KEY)
 
 
-async def _complete(broker: Broker, agent: Agent, key: ViewKey) -> None:
+async def _complete(broker: Broker, agent: Agent, key: ViewKey, waiter: str) -> None:
     wanted = [upstream for upstream in broker.fleet.all() if _is_wanted(upstream, agent, key)]
-    missing = [upstream for upstream in wanted if upstream.catalog is None]
+    missing = [upstream for upstream in wanted if upstream.catalog is None and waiter not in upstream.wanters]
     stale = [upstream for upstream in wanted if upstream.stale]
     if missing or stale:
         async with trio.open_nursery() as nursery:
@@ -66,6 +72,10 @@ async def _complete(broker: Broker, agent: Agent, key: ViewKey) -> None:
                 nursery.start_soon(_reach, upstream)
             for upstream in stale:
                 nursery.start_soon(upstream.fresh)
+    if waiter:
+        for upstream in missing:
+            if upstream.catalog is None:
+                upstream.wanters.add(waiter)
 
 
 async def _reach(upstream: Upstream) -> None:
@@ -104,7 +114,7 @@ async def find_tool(broker: Broker, key: ViewKey, name: str) -> Row:
 
 def _candidates(broker: Broker, key: ViewKey, name: str) -> list[Upstream]:
     """The servers that a tool of this name may belong to and whose catalogue is not known or not fresh."""
-    agent = find_agent(broker, key[0])
+    agent = _agent_of(broker, key)
     return [
         upstream
         for upstream in broker.fleet.all()

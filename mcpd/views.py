@@ -36,14 +36,23 @@ class Row:
         "_ruling",
         "_spellings",
         "head",
+        "key",
         "name",
         "tool",
         "upstream",
     )
 
     def __init__(
-        self, name: str, spellings: tuple[str, ...], upstream: Upstream, tool: Tool, config: Config
+        self,
+        key: ViewKey,
+        name: str,
+        spellings: tuple[str, ...],
+        upstream: Upstream,
+        tool: Tool,
+        config: Config,
     ) -> None:
+        self.key = key
+        """The view it stands in."""
         self.name = name
         """What the agent calls it."""
         self._spellings = spellings
@@ -197,7 +206,7 @@ def build(config: Config, upstreams: Iterable[Upstream], agent: Agent, key: View
     else:
         assigned = names.assign(found, agent.spelling)
     rows = {
-        name: Row(name, _spellings(pair, name, only), *found[pair], config)
+        name: Row(key, name, _spellings(pair, name, only), *found[pair], config)
         for name, pair in assigned.names.items()
     }
     return View(rows, assigned.warnings, instructions, number)

@@ -164,7 +164,7 @@ async def _list_tools(session: Session, request: Request) -> bytes:
     view = session.listed
     if cursor is None:
         with request.ticket.stoppable():
-            view = await listing.view(session.broker, session.key)
+            view = await listing.view(session.broker, session.key, session.id)
         session.listed = view
     elif view is not None:
         start = cursors.read(session.broker.secret, session.id, view.number, cursor)

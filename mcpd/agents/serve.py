@@ -29,10 +29,11 @@ async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str
             finally:
                 broker.fleet.reader.remove(fd)
                 del broker.sessions[session.id]
-                broker.fleet.left(session.id)
                 broker.changes.publish("sessions", session.id)
                 session.writer.close()
             nursery.cancel_scope.cancel()
+        # Only now no request of it can use a server any more.
+        broker.fleet.left(session.id)
 
 
 async def announce(broker: Broker) -> None:

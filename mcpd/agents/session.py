@@ -179,6 +179,14 @@ class Session:
             else:
                 self._nursery.start_soon(self._work)
 
+    def _park(self, waits: bool) -> None:
+        """A request that waits for its server to come up, or for a catalogue, leaves its place to others."""
+        if waits:
+            self._serving -= 1
+            self._call_workers()
+        else:
+            self._serving += 1
+
     async def _work(self) -> None:
         """One of the session's tasks: serve what waits, then rest if nobody does, else end."""
         while True:
@@ -238,12 +246,16 @@ class Session:
             self._refuse_line(Failure("invalid_request", why), batch)
             return
         placeless = message.method in PLACELESS
-        full = len(self.listens) >= STREAMS if message.method == LISTEN else len(self._waiting) >= WAITING
+        full = (
+            len(self.listens) >= STREAMS
+            if message.method == LISTEN
+            else len(self._running) >= WAITING + self._places
+        )
         if full and message.method != "ping":
             busy = Failure("busy", "too many requests of this session wait", hint="try again later")
             self._send(self._face.refused(message, busy, self.revision is None), batch)
             return
-        ticket = self._running[key] = Ticket()
+        ticket = self._running[key] = Ticket(None if placeless else self._park)
         waiting = Waiting(message, key, ticket, batch)
         if batch is not None:
             batch.open(key)
