@@ -12,6 +12,7 @@ from mcpctl.errors import DONE, TOOL_ERROR, CallError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
     from typing import Any
 
     from mcpctl.client import Client
@@ -120,11 +121,14 @@ def call(options: Namespace) -> int:
     params = tool_params(options)
     if options.timeout:
         params["timeout"] = options.timeout
-    text = arguments_text([*options.arguments, *options.tail])
-    request = f'{json.dumps(params)[:-1]},"arguments":{text}}}'
+    words = [*options.arguments, *options.tail]
+    text = arguments_text(words)
     # The daemon's own limit ends the call in good order; this one is for a daemon that hangs.
     limit = options.timeout + GRACE if options.timeout else None
     with reach(options) as mcpd:
+        if guessed(words, text):
+            text = arguments_text(words, properties(mcpd, tool_params(options), options.timeout or SLOW))
+        request = f'{json.dumps(params)[:-1]},"arguments":{text}}}'
         found, answer = mcpd.request("tools.call", request, limit)
     result = found["result"]
     if options.json:
@@ -140,14 +144,70 @@ def tool_params(options: Namespace) -> dict[str, Any]:
     return {"server": readable(options.server), "tool": tool} if options.server else {"name": tool}
 
 
-def arguments_text(words: list[str]) -> str:
+def guessed(words: list[str], text: str) -> bool:
+    """Whether a value of KEY=VALUE was taken for something else than a string: its schema may know better."""
+    by_name = words != ["-"] and not is_object(words)
+    return by_name and not all(isinstance(value, str) for value in json.loads(text).values())
+
+
+def is_object(words: list[str]) -> bool:
+    return len(words) == 1 and words[0].lstrip()[:1] == "{"
+
+
+def properties(mcpd: Client, params: dict[str, Any], limit: float) -> dict[str, Any]:
+    """The schemas of the tool's arguments; empty where they cannot be known.
+
+    Raises CallError where the call would fail in the same way: `timed_out`, `connection_lost`.
+    """
+    try:
+        definition = mcpd.call("tools.describe", params, limit)["definition"]
+        found = definition["inputSchema"]["properties"]
+    except CallError as error:
+        if error.kind in ("timed_out", "connection_lost"):
+            raise
+        return {}  # the call itself says what is wrong
+    except (KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def wants_text(schema: object, value: object) -> bool:
+    """Whether a JSON schema allows strings and not the type that `value` has."""
+    allowed = types_of(schema)
+    return "string" in allowed and not allowed & types_as(value)
+
+
+def types_of(schema: object) -> set[str]:
+    """The names of types that a schema allows, as far as it says them outright."""
+    if not isinstance(schema, dict):
+        return set()
+    said = schema.get("type")
+    found = {name for name in (said if isinstance(said, list) else [said]) if isinstance(name, str)}
+    for word in ("anyOf", "oneOf"):
+        choices = schema.get(word)
+        found.update(*map(types_of, choices if isinstance(choices, list) else ()))
+    return found
+
+
+def types_as(value: object) -> set[str]:
+    """The names by which a schema may mean the type of a decoded value."""
+    if isinstance(value, bool):
+        return {"boolean"}
+    if isinstance(value, (int, float)):
+        return {"number", "integer"}
+    return {"object" if isinstance(value, dict) else "array" if isinstance(value, list) else "null"}
+
+
+def arguments_text(words: list[str], schemas: Mapping[str, Any] | None = None) -> str:
     """The arguments as JSON text on one line: what was written, not what it decodes to (b29).
 
+    `schemas`, by name, say which values of KEY=VALUE are text although they read as something else.
     Raises CallError `usage`.
     """
+    schemas = schemas or {}
     if words == ["-"]:
         return json_object(sys.stdin.buffer.read() if sys.stdin else b"")
-    if len(words) == 1 and words[0].lstrip()[:1] == "{":
+    if is_object(words):
         return json_object(words[0].encode("utf-8", "surrogateescape"))
     members: dict[str, str] = {}
     for word in words:
@@ -156,7 +216,7 @@ def arguments_text(words: list[str]) -> str:
             raise CallError("usage", f'cannot read "{word}": neither KEY=VALUE nor one JSON object')
         if name in members:
             raise CallError("usage", f'"{name}" is given twice')
-        members[name] = json_value(value)
+        members[name] = json_value(value, schemas.get(name))
     return "{" + ",".join(f"{json.dumps(name)}:{value}" for name, value in members.items()) + "}"
 
 
@@ -191,14 +251,16 @@ def json_object(data: bytes) -> str:
     return one_line(text)
 
 
-def json_value(text: str) -> str:
-    """`text` itself where it is JSON, else `text` as a JSON string.
+def json_value(text: str, schema: object = None) -> str:
+    """`text` itself where it is JSON, else, or where the schema asks for one, `text` as a JSON string.
 
     Raises CallError `usage` for a number of which most readers would make infinity.
     """
     try:
         value = decode(text)
     except (ValueError, RecursionError):
+        return json.dumps(text)
+    if not isinstance(value, str) and wants_text(schema, value):
         return json.dumps(text)
     if isinstance(value, float) and abs(value) == float("inf"):
         raise CallError("usage", f'cannot use "{text}": too large for a number', f"as text: '\"{text}\"'")
@@ -267,7 +329,11 @@ def _describe(arguments: Arguments) -> None:
 def _call(arguments: Arguments) -> None:
     _describe(arguments)
     arguments.add_argument(
-        "arguments", metavar="KEY=VALUE", nargs="*", help="or one JSON object, or - to read it from stdin"
+        "arguments",
+        metavar="KEY=VALUE",
+        nargs="*",
+        help="a VALUE that is JSON (2, true, null, [1]) is sent as that unless the tool's schema wants text, "
+        "anything else as text; or one JSON object, or - to read it from stdin",
     )
 
 

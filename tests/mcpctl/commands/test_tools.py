@@ -72,6 +72,57 @@ def test_what_is_no_arguments(words: list[str]) -> None:
     assert "position" not in caught.value.message, "no bytes of the wire"
 
 
+STRING: dict[str, Any] = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("word", "schema", "text"),
+    [
+        ("2024", STRING, '"2024"'),
+        ("1.50", STRING, '"1.50"'),
+        ("1e400", STRING, '"1e400"'),
+        ("true", STRING, '"true"'),
+        ("null", STRING, '"null"'),
+        ("[1]", STRING, '"[1]"'),
+        ('{"x":1}', STRING, '"{\\"x\\":1}"'),
+        ('"x"', STRING, '"x"'),
+        ("x", STRING, '"x"'),
+        ("2024", {"type": "integer"}, "2024"),
+        ("2024", {"type": ["string", "null"]}, '"2024"'),
+        ("null", {"type": ["string", "null"]}, "null"),
+        ("2024", {"type": ["number", "string"]}, "2024"),
+        ("2024", {"anyOf": [STRING, {"type": "null"}]}, '"2024"'),
+        ("null", {"anyOf": [STRING, {"type": "null"}]}, "null"),
+        ("2024", {"oneOf": [STRING, {"type": "integer"}]}, "2024"),
+        ("2024", {}, "2024"),
+        ("2024", None, "2024"),
+        ("2024", {"type": 7, "anyOf": 7}, "2024"),
+        ("2024", [STRING], "2024"),
+        ("true", {"type": "integer"}, "true"),
+    ],
+)
+def test_a_schema_knows_text_from_numbers(word: str, schema: Any, text: str) -> None:
+    """Types of JSON Schema: validation, 6.1.1. What it does not say outright stays a guess."""
+    assert tools.arguments_text([f"a={word}"], {"a": schema}) == f'{{"a":{text}}}'
+
+
+def test_the_schema_is_asked_for_where_it_matters(daemon: Control, folder: Path) -> None:
+    definition = {"inputSchema": {"type": "object", "properties": {"message": STRING}}}
+    daemon.answers |= {"tools.describe": {"definition": definition}, "tools.call": answer(content=[])}
+    assert run(folder, "call", "echo", "--server", "fs", "message=2024", "n=1").returncode == 0
+    assert daemon.params("tools.call")["arguments"] == {"message": "2024", "n": 1}
+    assert daemon.params("tools.describe") == {"server": "fs", "tool": "echo"}
+    for words in (["message=x"], ['{"message":2024}'], []):
+        daemon.requests.clear()
+        assert run(folder, "call", "fs__echo", *words).returncode == 0
+        assert [request["method"] for request in daemon.requests] == ["hello", "tools.call"]
+    odd: Any
+    for odd in (Refusal("no_such_tool"), {"definition": {"inputSchema": []}}, {"definition": None}):
+        daemon.answers["tools.describe"] = odd
+        assert run(folder, "call", "fs__echo", "message=2024").returncode == 0
+        assert daemon.params("tools.call")["arguments"] == {"message": 2024}
+
+
 def test_a_tools_name_that_is_not_utf_8(daemon: Control, folder: Path) -> None:
     for verb in ("call", "describe"):
         done = subprocess.run(
