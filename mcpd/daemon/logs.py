@@ -16,6 +16,8 @@ from mcpd.daemon import systemd
 
 #: A pipe that is writable at all takes this many bytes without blocking (PIPE_BUF).
 LINE = 4096
+#: Characters of a record with its traceback in the log file.
+FILE_LINE = 4 * LINE
 FILE_SIZE = 1024 * 1024
 FILES = 3
 
@@ -43,11 +45,19 @@ class Redaction(logging.Filter):
 
 
 class PlainLines(logging.Formatter):
-    """Records as printable lines: no control character reaches a terminal, no newline fakes a record."""
+    """Records as printable lines: no control character reaches a terminal, no newline fakes a record.
+
+    Only a traceback has more than one line, and those are indented: texts of servers may stand in it.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        # Cut first: escaping many megabytes would hold the loop.
+        return printable(super().formatMessage(record)[:LINE])
 
     def format(self, record: logging.LogRecord) -> str:
-        text = "\n".join(printable(line) for line in super().format(record).splitlines())
-        return text[:LINE]
+        first, *traceback = super().format(record).split("\n")
+        text = "\n".join([first, *("  " + printable(line[:LINE]) for line in traceback)])
+        return text[:FILE_LINE]
 
 
 class JournalLines(PlainLines):
@@ -55,7 +65,7 @@ class JournalLines(PlainLines):
 
     def format(self, record: logging.LogRecord) -> str:
         prefix = f"<{next((number for level, number in _PRIORITY if record.levelno >= level), 7)}>"
-        return "\n".join(prefix + line for line in super().format(record).splitlines())
+        return "\n".join(prefix + line for line in super().format(record).split("\n"))
 
 
 class StandardError(logging.Handler):

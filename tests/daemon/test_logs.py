@@ -39,8 +39,39 @@ def test_a_server_cannot_fake_lines_or_reach_the_terminal() -> None:
     [(logging.DEBUG, 7), (logging.INFO, 6), (logging.WARNING, 4), (logging.ERROR, 3), (logging.CRITICAL, 2)],
 )
 def test_journal_lines_carry_the_priority_of_syslog(level: int, priority: int) -> None:
-    text = logs.JournalLines("%(message)s").format(record("a\nb", level=level))
-    assert text == f"<{priority}>a\n<{priority}>b"
+    entry = record("a", level=level)
+    entry.exc_text = "b"
+    text = logs.JournalLines("%(message)s").format(entry)
+    assert text == f"<{priority}>a\n<{priority}>  b"
+
+
+FORGED = "x 1.0\n2026-01-01 00:00:00,000 WARNING MCP 'bank' was removed"
+
+
+@pytest.mark.parametrize("mark", ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+@pytest.mark.parametrize("lines", [logs.PlainLines, logs.JournalLines])
+def test_a_text_with_line_breaks_is_still_one_record(lines: type[logs.PlainLines], mark: str) -> None:
+    entry = record("MCP 's': ready, %s", FORGED.replace("\n", mark))
+    assert logs.Redaction().filter(entry)
+    assert len(lines("%(asctime)s %(levelname)s %(message)s").format(entry).splitlines()) == 1
+
+
+def test_no_line_of_a_traceback_looks_like_a_record() -> None:
+    entry = record("failed")
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        entry.exc_info = sys.exc_info()
+    assert logs.Redaction().filter(entry)
+    first, *others = logs.PlainLines("%(message)s").format(entry).splitlines()
+    assert first == "failed"
+    assert len(others) > 2
+    assert all(line.startswith("  ") for line in others)
+
+
+def test_a_text_is_cut_before_it_is_escaped() -> None:
+    text = logs.PlainLines("%(message)s").format(record("\x00" * 10_000_000))
+    assert text == "\\x00" * logs.LINE
 
 
 def test_redaction_sees_the_finished_text_and_the_traceback() -> None:
@@ -53,7 +84,7 @@ def test_redaction_sees_the_finished_text_and_the_traceback() -> None:
         entry.exc_info = sys.exc_info()
     assert redaction.filter(entry)
     text = logs.PlainLines("%(message)s").format(entry)
-    assert text.startswith("token [SECRET]\nTraceback")
+    assert text.startswith("token [SECRET]\n  Traceback")
     assert text.endswith("ValueError: [SECRET] is wrong")
 
 
