@@ -129,7 +129,13 @@ def call(options: Namespace) -> int:
         if guessed(words, text):
             text = arguments_text(words, properties(mcpd, tool_params(options), options.timeout or SLOW))
         request = f'{json.dumps(params)[:-1]},"arguments":{text}}}'
-        found, answer = mcpd.request("tools.call", request, limit)
+        try:
+            found, answer = mcpd.request("tools.call", request, limit)
+        except CallError as error:
+            if error.kind != "connection_lost":
+                raise
+            message = "mcpd ended during the call, which may or may not have taken effect"
+            raise CallError("outcome_unknown", message) from None
     result = found["result"]
     if options.json:
         output.say_json(answer)

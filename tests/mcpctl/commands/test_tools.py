@@ -13,7 +13,7 @@ import pytest
 
 from mcpctl.commands import tools
 from mcpctl.errors import CallError
-from tests.mcpctl.harness import LIMIT, Control, Hang, Raw, Refusal, command, environment, run, tool
+from tests.mcpctl.harness import LIMIT, Control, Hang, Hangup, Raw, Refusal, command, environment, run, tool
 
 
 @pytest.mark.parametrize(
@@ -216,6 +216,15 @@ def test_a_verdict_of_mcpd_is_an_error(daemon: Control, folder: Path) -> None:
     daemon.answers["tools.call"] = Refusal("denied", "denied: nobody can be asked yet")
     done = run(folder, "call", "fs__read")
     assert (done.returncode, done.stdout) == (5, "")
+
+
+def test_a_daemon_that_ends_during_a_call(daemon: Control, folder: Path) -> None:
+    """Not "not running" (3), which says that nothing has happened."""
+    daemon.answers["tools.call"] = Hangup()
+    done = run(folder, "call", "fs__read", "--json")
+    assert done.returncode == 1
+    assert "may or may not have taken effect" in done.stderr
+    assert json.loads(done.stdout)["error"]["kind"] == "outcome_unknown"
 
 
 def test_json_is_the_daemons_own_text(daemon: Control, folder: Path) -> None:
