@@ -35,7 +35,7 @@ from mcpd.api.status import Status
 from mcpd.broker import Broker
 from mcpd.catalog.names import server_name_problem
 from mcpd.config import fields, load, save
-from mcpd.config.change import Applied, applied, diff, narrows
+from mcpd.config.change import Applied, applied, diff, keep, narrows
 from mcpd.config.spec import Config, Faulty, Problem, Server
 from mcpd.errors import Failure
 from mcpd.journal import Entry
@@ -386,14 +386,15 @@ def _one(broker: Broker, name: str) -> ServerInfo:
 async def reload(broker: Broker) -> api.Reloaded:
     """Read the files and make them what runs; what did not change is not touched (a03).
 
-    Raises Failure `config_invalid` when config.toml cannot be read; the running set stays then.
+    A server whose definition cannot be used any more goes on with the one it has. Raises Failure
+    `config_invalid` when config.toml cannot be read; the running set stays then.
     """
     async with broker.editing:
-        found = await _read_files(broker, moved=True)
+        found, kept = keep(broker.config, await _read_files(broker, moved=True))
         difference = diff(broker.config, found)
         changes = applied(broker.config, found)
         broker.state.accept_all({name: server.digest for name, server in found.servers.items()})
-        _install(broker, found, {}, {})
+        _install(broker, found, kept, {})
         _record(broker, "reload", changes)
     log.info(
         "reloaded: %d servers added, %d changed, %d removed, %d problems",
@@ -407,6 +408,7 @@ async def reload(broker: Broker) -> api.Reloaded:
         changed=difference.changed,
         removed=difference.removed,
         unchanged=difference.unchanged,
+        kept=tuple(sorted(kept)),
         problems=_problems(found.problems),
         applied=tuple(api.Applied(change.place, change.what) for change in changes),
     )

@@ -38,6 +38,30 @@ async def test_reload_touches_only_what_changed_a03(home: Home, real_clock: None
         assert await connected_pid(world, "changes") != changes
 
 
+async def test_a_server_whose_file_breaks_goes_on_until_the_file_goes_a07(
+    home: Home, real_clock: None
+) -> None:
+    write_server(home, "tiny", **tiny())
+    async with running(home) as world:
+        pid = await connected_pid(world, "tiny")
+        file = world.servers_dir / "tiny.toml"
+        for broken in ("command = 3", "command = ["):
+            file.write_text(broken)
+            done = await admin.reload(world.broker)
+            assert (done.kept, done.changed, done.unchanged) == (("tiny",), (), ("tiny",))
+            assert str(file) in {problem.file for problem in done.problems}
+            assert await connected_pid(world, "tiny") == pid
+            assert "cannot be used" in admin.get_server(world.broker, "tiny").held
+            await admin.apply_watched(world.broker)
+            assert await connected_pid(world, "tiny") == pid
+        world.write_server("tiny", **tiny())
+        done = await admin.reload(world.broker)
+        assert (done.kept, done.problems) == ((), ())
+        assert not admin.get_server(world.broker, "tiny").held
+        file.unlink()
+        assert (await admin.reload(world.broker)).removed == ("tiny",)
+
+
 async def test_a_changed_policy_does_not_reconnect(home: Home, real_clock: None) -> None:
     write_server(home, "tiny", **tiny())
     async with running(home) as world:

@@ -79,6 +79,8 @@ class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    """Servers, among the others, whose definition cannot be used now: what ran before goes on."""
     problems: tuple[Problem, ...] = ()
     applied: tuple[Applied, ...] = ()
     """Everything that changed, agents and policies included (a03)."""

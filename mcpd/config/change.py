@@ -151,8 +151,8 @@ def narrows(running: Config, read: Config, file: str = "config.toml") -> Narrowe
             if before is None:
                 faulty[name] = entry
             else:
-                servers[name] = before
-                held[name] = f"the changed definition cannot be used ({entry.message})"
+                servers[name] = _kept(before, entry)
+                held[name] = _unusable(entry)
         elif before is not None:
             servers[name], waiting = _narrow_server(before, entry, top)
             if waiting:
@@ -176,6 +176,32 @@ def narrows(running: Config, read: Config, file: str = "config.toml") -> Narrowe
         ),
         held,
     )
+
+
+def keep(running: Config, read: Config) -> Narrowed:
+    """All of `read`, with the running definitions in place of those that cannot be used any more.
+
+    A slip in a file must not end a server that works; `held` says what is not used.
+    """
+    kept = {
+        name: _kept(running.servers[name], faulty)
+        for name, faulty in read.faulty.items()
+        if name in running.servers
+    }
+    faulty = {name: entry for name, entry in read.faulty.items() if name not in kept}
+    held = {name: _unusable(read.faulty[name]) for name in kept}
+    return Narrowed(replace(read, servers={**read.servers, **kept}, faulty=faulty), held)
+
+
+def _kept(running: Server, unusable: Faulty) -> Server:
+    """The running definition, unless what can be read of the new one switches it off."""
+    if not unusable.disabled_by:
+        return running
+    return replace(running, enabled=False, disabled_by=unusable.disabled_by)
+
+
+def _unusable(entry: Faulty) -> str:
+    return f"the changed definition cannot be used ({entry.message}), what ran before goes on"
 
 
 # Policies ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from mcpd.catalog.names import server_name_problem
@@ -71,7 +71,9 @@ def read_server(name: str, source: str, value: object, place: str, values: Mappi
     if faults or unset:
         every = (*faults, *unset)
         message = "; ".join(map(str, every))
-        return Checked(Faulty(name, source, "bad_definition" if faults else "unset_variable", message), every)
+        disabled_by = "" if read.values.get("enabled", True) else source
+        reason: Literal["bad_definition", "unset_variable"] = "bad_definition" if faults else "unset_variable"
+        return Checked(Faulty(name, source, reason, message, disabled_by), every)
     return Checked(_server(name, source, filled), ())
 
 

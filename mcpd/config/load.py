@@ -215,11 +215,13 @@ class _Found:
         for name, table, place in self._entries({"overrides": overrides}, "overrides"):
             enabled, faults = read_override(table, place)
             self.note(self.main_file, *faults)
-            server = self.servers.get(name)
-            if server is not None and server.enabled and not enabled:
-                self.servers[name] = replace(server, enabled=False, disabled_by=self.main_file)
-            elif server is None and name not in self.faulty:
+            server, faulty = self.servers.get(name), self.faulty.get(name)
+            if server is None and faulty is None:
                 self.note(self.main_file, Fault(place, "there is no server of this name"))
+            elif server is not None and server.enabled and not enabled:
+                self.servers[name] = replace(server, enabled=False, disabled_by=self.main_file)
+            elif faulty is not None and not enabled:
+                self.faulty[name] = replace(faulty, disabled_by=self.main_file)
 
     # Folders
 

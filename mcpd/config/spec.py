@@ -79,6 +79,8 @@ class Faulty(msgspec.Struct, frozen=True):
     source: str
     reason: Literal["bad_definition", "unset_variable"]
     message: str
+    disabled_by: str = ""
+    """The file that says `enabled = false` all the same (b30)."""
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):

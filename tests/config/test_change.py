@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mcpd.config.change import Difference, applied, diff, narrows
+from mcpd.config.change import Difference, Narrowed, applied, diff, keep, narrows
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
 from mcpd.policy.terms import APPROVALS, RISKS, glob_match, specificity
 
@@ -150,6 +152,24 @@ def test_a_running_server_outlives_a_definition_that_cannot_be_used() -> None:
     assert narrowed.config.servers == {"a": A}
     assert narrowed.config.faulty == {}
     assert BROKEN.message in narrowed.held["a"]
+
+
+def test_a_running_server_outlives_a_reload_of_one_as_well() -> None:
+    b = replace(A, name="b")
+    kept = keep(config(A, b), config(BROKEN, replace(BROKEN, name="new")))
+    assert kept.config == config(A, replace(BROKEN, name="new"))
+    assert BROKEN.message in kept.held["a"]
+    assert kept.held.keys() == {"a"}
+
+
+@pytest.mark.parametrize("read", [keep, narrows])
+def test_a_definition_that_cannot_be_used_can_still_switch_off(
+    read: Callable[[Config, Config], Narrowed],
+) -> None:
+    broken = replace(BROKEN, disabled_by="main")
+    assert read(config(A), config(broken)).config.servers == {
+        "a": replace(A, enabled=False, disabled_by="main")
+    }
 
 
 def test_faulty_entries_come_change_and_go_but_a_mended_one_waits() -> None:

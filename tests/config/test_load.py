@@ -553,3 +553,18 @@ def test_any_shape_is_read_or_reported(
     assert not config.servers.keys() & config.faulty.keys()
     if "x" in tables:
         assert any(problem.place == "x" for problem in config.problems)
+
+
+def test_what_switches_a_server_off_is_read_also_where_the_rest_cannot_be_used(folder: Path) -> None:
+    config = read(
+        folder,
+        "[overrides.b]\nenabled = false",
+        a="enabled = false\ncommand = 1",
+        b="command = 1",
+        c="command = 1\nenabled = true",
+    )
+    assert {name: Path(faulty.disabled_by).name for name, faulty in config.faulty.items()} == {
+        "a": "a.toml",
+        "b": "config.toml",
+        "c": "",
+    }
