@@ -180,9 +180,15 @@ def _warnings(config: Config, upstream: Upstream) -> tuple[str, ...]:
 
 
 def _all_problems(broker: Broker) -> tuple[Problem, ...]:
-    """Of the files and of the databases, each once."""
-    found = (*broker.config.problems, *broker.state.problems, *broker.journal.problems)
+    """Of the files, of what waits in them and of the databases, each once."""
+    held = (_held(broker, name, why) for name, why in broker.held.items())
+    found = (*broker.config.problems, *held, *broker.state.problems, *broker.journal.problems)
     return tuple(dict.fromkeys(found))
+
+
+def _held(broker: Broker, name: str, why: str) -> Problem:
+    server = broker.waiting.get(name) or broker.fleet.find(name).definition
+    return Problem(server.source, fields.join("servers", name), why)
 
 
 def _problems(problems: Sequence[Problem]) -> tuple[api.Problem, ...]:

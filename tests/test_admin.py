@@ -62,6 +62,23 @@ async def test_a_server_whose_file_breaks_goes_on_until_the_file_goes_a07(
         assert (await admin.reload(world.broker)).removed == ("tiny",)
 
 
+async def test_what_waits_is_in_the_status_whichever_file_it_is_in_a03(home: Home, real_clock: None) -> None:
+    write_server(home, "old", **tiny())
+    async with running(home) as world:
+        world.write_server("old", **tiny("--tools", "1"))
+        world.write_server("new", **tiny())
+        file = write_config(home, "[agents.coder]\n")
+        await admin.apply_watched(world.broker)
+        shown = admin.daemon_status(world.broker).problems
+        assert {(problem.file, problem.place, problem.message) for problem in shown} == {
+            (str(world.servers_dir / "old.toml"), "servers.old", "args changed, waits for mcpctl reload"),
+            (str(world.servers_dir / "new.toml"), "servers.new", "new, waits for mcpctl reload"),
+            (str(file), "agents.coder", "a new agent, waits for mcpctl reload"),
+        }
+        await admin.reload(world.broker)
+        assert admin.daemon_status(world.broker).problems == ()
+
+
 async def test_a_changed_policy_does_not_reconnect(home: Home, real_clock: None) -> None:
     write_server(home, "tiny", **tiny())
     async with running(home) as world:
