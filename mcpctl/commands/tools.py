@@ -141,6 +141,9 @@ def call(options: Namespace) -> int:
         output.say_json(answer)
     else:
         say_result(result)
+    for reason in left_out(result):
+        setting = " (max_result in config.toml)" if "the limit is" in reason else ""
+        output.note(f"the answer is cut: {reason}{setting}")
     return TOOL_ERROR if result.get("isError") is True else DONE
 
 
@@ -297,6 +300,18 @@ def say_result(result: Any) -> None:
         output.say(output.visible_block(block_text(block) if isinstance(block, dict) else json.dumps(block)))
     if not blocks and "structuredContent" in result:
         output.say(output.visible_json(json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)))
+
+
+def left_out(result: Any) -> list[str]:
+    """What mcpd says that it left out of a result, in text blocks at its end (a18)."""
+    reasons: list[str] = []
+    blocks = result.get("content")
+    for block in blocks[::-1] if isinstance(blocks, list) else ():
+        text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else None
+        if not isinstance(text, str) or not (text.startswith("[mcpd: ") and "left out" in text):
+            break
+        reasons.insert(0, text.removeprefix("[mcpd: ").removesuffix("]"))
+    return reasons
 
 
 def block_text(block: dict[str, Any]) -> str:

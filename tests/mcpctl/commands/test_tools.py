@@ -13,6 +13,7 @@ import pytest
 
 from mcpctl.commands import tools
 from mcpctl.errors import CallError
+from mcpd.catalog import content
 from tests.mcpctl.harness import LIMIT, Control, Hang, Hangup, Raw, Refusal, command, environment, run, tool
 
 
@@ -216,6 +217,23 @@ def test_a_verdict_of_mcpd_is_an_error(daemon: Control, folder: Path) -> None:
     daemon.answers["tools.call"] = Refusal("denied", "denied: nobody can be asked yet")
     done = run(folder, "call", "fs__read")
     assert (done.returncode, done.stdout) == (5, "")
+
+
+def test_a_cut_answer_is_said_beside_it(daemon: Control, folder: Path) -> None:
+    """`mcpctl call ... > file` is short with exit code 0; the words are those of the daemon."""
+    big = json.dumps({"content": [{"type": "text", "text": "x" * 5000}, {"type": "hologram"}]}).encode()
+    bounded = content.bound(big, 1000)
+    assert bounded.cut
+    daemon.answers["tools.call"] = answer(**json.loads(bounded.text))
+    for words in ([], ["--json"]):
+        done = run(folder, "call", "fs__read", *words)
+        assert done.returncode == 0
+        assert "the answer is cut: 4,000 bytes of text left out" in done.stderr
+        assert "max_result" in done.stderr
+        assert "4,000 bytes of text left out" in done.stdout
+    quoted = [{"type": "text", "text": "[mcpd: 4 bytes of text left out]"}, {"type": "text", "text": "more"}]
+    daemon.answers["tools.call"] = answer(content=quoted)
+    assert run(folder, "call", "fs__read").stderr == ""
 
 
 def test_a_daemon_that_ends_during_a_call(daemon: Control, folder: Path) -> None:
