@@ -494,3 +494,69 @@ async def test_a_hundred_calls_at_once_each_get_their_own_answer(home: Home, rea
                 nursery.cancel_scope.cancel()
             assert len(await stage.journal(outcome="ok")) == 100
             assert stage.broker.fleet.find("lively").status.attempts == 0
+
+
+# ---------------------------------------------------- what changes while a call waits
+
+
+def late(flag: Path, **fields: Any) -> dict[str, Any]:
+    """A tiny server that serves only once the flag exists."""
+    real = tiny()
+    script = f"until test -e {flag}; do sleep 0.05; done; exec " + '"$@"'
+    return {**real, "command": "sh", "args": ["-c", script, "sh", real["command"], *real["args"]], **fields}
+
+
+@pytest.mark.parametrize("denial", ["policy", "list"])
+async def test_a_call_that_waited_for_its_server_is_decided_by_what_counts_then(
+    home: Home, real_clock: None, denial: str
+) -> None:
+    """a01, a29: the decision is the one that holds when the request would be sent."""
+    flag = home.root / "flag"
+    flag.touch()
+    write_server(home, "tiny", **late(flag))
+    async with staged(home) as stage:
+        await (await stage.attach()).tools()
+    flag.unlink()
+    async with staged(home) as stage:
+        agent, operator = await stage.attach(), await stage.operator()
+        await agent.tools()
+        await agent.begin("tiny__echo", 1, text="may no longer be said")
+        await stage.until("status", lambda: stage.broker.fleet.find("tiny").status.pid > 0)
+        if denial == "policy":
+            write_server(home, "tiny", **late(flag, default_policy={"approval": "deny"}))
+        else:
+            write_config(home, '[agents.default]\ndenied_tools = ["tiny__echo"]\n')
+        await operator.call("daemon.reload")
+        flag.touch()
+        if denial == "policy":
+            assert kind_of((await agent.answer(1))["result"]) == "denied"
+        else:
+            assert "tiny__echo" in json.dumps((await agent.answer(1))["error"])
+
+
+async def test_calls_that_wait_for_their_server_leave_their_places_to_others(
+    home: Home, real_clock: None
+) -> None:
+    """a11: eight calls to a server that does not come up keep nobody from a healthy one."""
+    write_server(home, "stuck", **late(home.root / "never"))
+    write_server(home, "tiny", **tiny())
+    async with staged(home) as stage:
+        agent = await stage.attach()
+        for number in range(12):
+            await agent.begin("stuck__echo", number, text="x")
+        assert text_of(await agent.call("tiny__echo", text="served")) == "served"
+
+
+async def test_a_session_waits_for_an_unknown_server_once(home: Home, real_clock: None) -> None:
+    """D5: the first listing waits at most five seconds, the later ones do not."""
+    flag = home.root / "flag"
+    write_server(home, "stuck", **late(flag))
+    write_server(home, "tiny", **tiny())
+    async with staged(home) as stage:
+        agent = await stage.attach()
+        assert len(await agent.tools()) == 7
+        with trio.fail_after(2):
+            assert len(await agent.tools()) == 7
+        flag.touch()
+        await agent.notice("notifications/tools/list_changed")
+        assert len(await agent.tools()) == 14
