@@ -118,10 +118,14 @@ def describe(options: Namespace) -> int:
 
 def call(options: Namespace) -> int:
     """Call a tool and print its answer; exit code 9 when the tool reports an error."""
+    words = [*options.arguments, *options.tail]
+    if options.tool is None:
+        if not words:
+            raise CallError("usage", "no tool named", "mcpctl tools lists them")
+        options.tool = words.pop(0)  # after `--`, since it begins with a dash
     params = tool_params(options)
     if options.timeout:
         params["timeout"] = options.timeout
-    words = [*options.arguments, *options.tail]
     text = arguments_text(words)
     # The daemon's own limit ends the call in good order; this one is for a daemon that hangs.
     limit = options.timeout + GRACE if options.timeout else None
@@ -342,13 +346,21 @@ def _tools(arguments: Arguments) -> None:
 
 
 def _describe(arguments: Arguments) -> None:
-    arguments.add_argument("tool", metavar="TOOL", help="its name, as in `mcpctl tools`")
+    arguments.add_argument("tool", metavar="TOOL", help=TOOL_HELP)
+    _which(arguments)
+
+
+TOOL_HELP = "its name, as in `mcpctl tools`; behind -- if it begins with a dash"
+
+
+def _which(arguments: Arguments) -> None:
     arguments.add_argument("--server", metavar="SERVER", help="TOOL is this server's own name for it")
     waiting(arguments)
 
 
 def _call(arguments: Arguments) -> None:
-    _describe(arguments)
+    arguments.add_argument("tool", metavar="TOOL", nargs="?", help=TOOL_HELP)
+    _which(arguments)
     arguments.add_argument(
         "arguments",
         metavar="KEY=VALUE",

@@ -149,6 +149,8 @@ def answer(**result: Any) -> dict[str, Any]:
         (["fs__read", "--timeout", "2m"], '{"name": "fs__read", "timeout": 120.0,"arguments":{}}'),
         (["fs__read", "a=1", "--json", "b=2"], '{"name": "fs__read","arguments":{"a":1,"b":2}}'),
         (["fs__read", "--", "--x=1"], '{"name": "fs__read","arguments":{"--x":1}}'),
+        (["--server", "fs", "--", "-n"], '{"server": "fs", "tool": "-n","arguments":{}}'),
+        (["--server", "fs", "--", "-n", "a=1"], '{"server": "fs", "tool": "-n","arguments":{"a":1}}'),
     ],
 )
 def test_the_request_is_the_text(daemon: Control, folder: Path, words: list[str], params: str) -> None:
@@ -322,3 +324,5 @@ def test_describe(daemon: Control, folder: Path) -> None:
     assert daemon.params("tools.describe") == {"name": "fs__read"}
     assert json.loads(run(folder, "describe", "read", "--server", "fs", "--json").stdout) == details
     assert daemon.params("tools.describe") == {"server": "fs", "tool": "read"}
+    assert run(folder, "describe", "--server", "fs", "--", "-n").returncode == 0
+    assert daemon.params("tools.describe") == {"server": "fs", "tool": "-n"}
