@@ -206,24 +206,31 @@ def build(config: Config, upstreams: Iterable[Upstream], agent: Agent, key: View
     else:
         assigned = names.assign(found, agent.spelling)
     rows = {
-        name: Row(key, name, _spellings(pair, name, only), *found[pair], config)
+        name: Row(key, name, _spellings(agent, pair, name, only), *found[pair], config)
         for name, pair in assigned.names.items()
     }
     return View(rows, assigned.warnings, instructions, number)
 
 
-def _spellings(pair: names.Pair, name: str, only: str) -> tuple[str, ...]:
+def _spellings(agent: Agent, pair: names.Pair, name: str, only: str) -> tuple[str, ...]:
     """The names by which a policy's pattern may mean a tool (a26).
 
     A tool's bare name is none of them: a server could call its tool like another server's.
     """
-    usual = (names.original(*pair), names.export(*pair))
+    usual = (names.original(*pair), names.export(*pair), *_marked(agent, pair))
     return usual if only else (*usual, name)
 
 
+def _marked(agent: Agent, pair: names.Pair) -> tuple[str, ...]:
+    """The name that the tool has where it would be ambiguous; also in views in which it is not, since what
+    is denied by the name in one listing must not be there in another."""
+    return (names.export_marked(*pair, agent.spelling),) if agent.spelling == "mcp_server_tool" else ()
+
+
 def may_use(agent: Agent, server: str, tool: str) -> bool:
-    """Patterns are tried on the original and on the exported spelling (a26, a29)."""
+    """Patterns are tried on the original and on the exported spellings (a26, a29)."""
     if agent.allowed_tools is None and not agent.denied_tools:
         return True
-    spellings = (names.original(server, tool), names.export(server, tool, agent.spelling))
+    pair = (server, tool)
+    spellings = (names.original(*pair), names.export(*pair, agent.spelling), *_marked(agent, pair))
     return rules.may_use(agent, spellings)

@@ -69,6 +69,31 @@ def agent(**fields: Any) -> Agent:
 # ------------------------------------------------------------------ what is in it
 
 
+def test_a_tool_is_meant_by_the_very_name_it_is_listed_under(shelf: Shelf) -> None:
+    """Also by one that it has only because another tool would have the same (D2), and in every listing."""
+    shelf.offer("a", catalog("b_c"))
+    shelf.offer("a_b", catalog("c", "d"))
+    one, two, plain = shelf.names(agent(spelling="mcp_server_tool"))
+    assert one != "mcp_a_b_c" != two
+    assert plain == "mcp_a_b_d"
+    denied = agent(name="b", spelling="mcp_server_tool", denied_tools=(one,))
+    assert shelf.names(denied) == ["mcp_a_b_c", plain]
+    assert shelf.names(denied, "a") == []
+    assert shelf.names(denied, "", "a_b") == []
+    allowed = agent(name="c", spelling="mcp_server_tool", allowed_tools=(one,))
+    assert shelf.names(allowed) == ["mcp_a_b_c"]
+    assert shelf.names(allowed, "a_b") == []
+
+    shelf.apply(tool_policies=((one, Policy(approval="never")), (two, Policy(approval="deny"))))
+    mcp = agent(name="d", spelling="mcp_server_tool")
+    for only, left_out in (("", ()), ("a", ()), ("", ("a_b",))):
+        [row, *_] = shelf.view(mcp, only, *left_out).rows.values()
+        assert isinstance(row.decision, Allow)
+    for only, left_out in (("a_b", ()), ("", ("a",))):
+        [row, *_] = shelf.view(mcp, only, *left_out).rows.values()
+        assert isinstance(row.decision, Deny)
+
+
 def test_tools_appear_in_the_order_of_servers_and_of_their_own(shelf: Shelf) -> None:
     shelf.offer("b", catalog("z", "a"))
     shelf.offer("a", catalog("m"))

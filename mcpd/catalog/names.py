@@ -82,6 +82,11 @@ def export(server: str, tool: str, spelling: Spelling = "server__tool") -> str:
     return name if len(name) <= LONGEST else _suffixed(name, (server, tool))
 
 
+def export_marked(server: str, tool: str, spelling: Spelling) -> str:
+    """The name of a tool where another tool would have the same: nobody else's, whatever there is (D2)."""
+    return _suffixed(prefix(server, spelling) + _UNSAFE.sub("_", tool), (server, tool))
+
+
 class Assigned(msgspec.Struct, frozen=True):
     """The exported names of several tools."""
 
@@ -124,7 +129,7 @@ def _ambiguous(pairs: list[Pair], spelling: Spelling) -> dict[Pair, str]:
     while doubtful:
         name = doubtful.pop()
         for pair in plain.pop(name, ()):
-            marked[pair] = _suffixed(prefix(pair[0], spelling) + _UNSAFE.sub("_", pair[1]), pair)
+            marked[pair] = export_marked(*pair, spelling)
             # A tool whose plain name looks like this suffixed one must not win either.
             if marked[pair] in plain:
                 doubtful.append(marked[pair])
