@@ -45,9 +45,13 @@ STDERR_LINE = 8192
 
 
 class StderrRing:
-    """The last lines that a server wrote beside the protocol; survives its restarts (n16)."""
+    """The last lines that a server wrote beside the protocol; survives its restarts (n16).
+
+    `hidden` are values that mcpd holds for the server; they stand nowhere in what is kept (n17).
+    """
 
     def __init__(self) -> None:
+        self.hidden: tuple[str, ...] = ()
         self._lines: deque[tuple[float, str]] = deque(maxlen=STDERR_LINES)
         self._part = b""
 
@@ -60,7 +64,13 @@ class StderrRing:
             self._part = self._part[:STDERR_LINE]
 
     def add(self, text: str) -> None:
-        self._lines.append((time.time(), text))
+        self._lines.append((time.time(), self.clean(text)[:STDERR_LINE]))
+
+    def clean(self, text: str) -> str:
+        """Words of the server's as one line, without what mcpd holds for it."""
+        for value in self.hidden:
+            text = text.replace(value, "[SECRET]")
+        return text.replace("\n", " ").replace("\r", " ")
 
     def flush(self) -> None:
         """Keep an unfinished last line as well."""

@@ -40,6 +40,12 @@ LAUNCHER_TIMEOUT = 120.0
 #: Seconds that a call waits for its server to come up: a launcher's first start and a bit.
 REACH = 125.0
 
+#: Characters of the words in a status.
+ERROR_LENGTH = 1500
+
+#: Values shorter than this are words of their own too often to be hidden (n17).
+SHORTEST_SECRET = 8
+
 #: A list or a call waits this long for the refetch after a list_changed notice (a22).
 FRESH_WAIT = 5.0
 
@@ -447,7 +453,7 @@ class Upstream:
         wanted = bool(eager or self.users or self.wanters or self._interest)
         self._history, following = retry.after_failure(self._history, lasting=e.lasting, wanted=wanted)
         self._after(following, e.reason, e.message)
-        log.warning("MCP '%s': %s (%s): %s", self.name, following.state, e.reason, e.message)
+        log.warning("MCP '%s': %s (%s): %s", self.name, following.state, e.reason, self.status.error)
 
     def _lost(self, how: str) -> None:
         self._withdraw()
@@ -458,6 +464,7 @@ class Upstream:
         log.warning("MCP '%s': %s: %s", self.name, following.state, how)
 
     def _after(self, following: retry.Next, reason: str, message: str) -> None:
+        message = self.ring.clean(message)[:ERROR_LENGTH]
         now = trio.current_time()
         self._due = None if following.delay is None else now + following.delay
         self._not_before = now + following.not_before
@@ -500,8 +507,9 @@ class Upstream:
             self._set(tools=len(self.catalog.tools))
 
     def _restore(self) -> None:
-        """Begin with the cached catalogue of this definition."""
+        """Begin with the cached catalogue of this definition, and with its secrets."""
         server = self.definition
+        self.ring.hidden = _held_values(server)
         cached = self._keeper.restore(server) if isinstance(server, Server) else None
         if cached is not None:
             tools, revision = len(cached.catalog.tools), cached.revision
@@ -509,3 +517,11 @@ class Upstream:
 
     def _remark(self, text: str) -> None:
         self.ring.add(f"[mcpd] {text}")
+
+
+def _held_values(definition: Server | Faulty) -> tuple[str, ...]:
+    """The values of a definition that must not be repeated, the longest first."""
+    if not isinstance(definition, Server):
+        return ()
+    values = {*definition.env.values(), *definition.headers.values()}
+    return tuple(sorted((v for v in values if len(v) >= SHORTEST_SECRET), key=len, reverse=True))

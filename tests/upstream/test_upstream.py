@@ -324,3 +324,22 @@ async def test_a_name_that_is_used_again_waits_for_the_old_process(real_clock: N
         await fleet.find("tiny").reach(10)
         assert fleet.find("tiny").status.pid != first.pid
         assert not is_alive(first.pid)
+
+
+async def test_what_a_server_says_does_not_repeat_what_mcpd_holds_for_it(
+    real_clock: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """n17: not in the status, the log or the kept lines; short values are words of their own."""
+    script = (
+        "import os, sys; sys.exit('cannot log in with ' + os.environ['KEY'] + ' as ' + os.environ['NAME'])"
+    )
+    server = msgspec.structs.replace(
+        tiny(), args=("-c", script), env={"KEY": "sk-very-secret-value", "NAME": "alice"}
+    )
+    async with fleet_of(server, cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        status = await until(upstream, fleet, is_state("failed"))
+        kept = " ".join(text for _, text in upstream.ring.last(50))
+        for words in (status.error, kept):
+            assert "cannot log in with [SECRET] as alice" in words
+        assert "sk-very-secret-value" not in caplog.text
