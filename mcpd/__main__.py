@@ -52,6 +52,7 @@ def _run(*, on_demand: bool) -> int:
     try:
         where = paths.settle()
         held = lock.take(where.lock)
+        lock.take_state(where.state_lock, where.control_socket)  # never given back
         from mcpd.daemon import app
 
         app.run(where, held, guarding, on_demand=on_demand)

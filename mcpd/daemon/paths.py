@@ -33,6 +33,11 @@ class Paths(msgspec.Struct, frozen=True):
         return f"{self.runtime}/lock"
 
     @property
+    def state_lock(self) -> str:
+        """Not called `lock`: both folders may be the same one."""
+        return f"{self.state}/state.lock"
+
+    @property
     def control_socket(self) -> str:
         return f"{self.runtime}/control.sock"
 

@@ -187,6 +187,17 @@ def test_the_second_says_who_the_first_is(runner: Runner) -> None:
     assert runner.ask("daemon.status")["result"]["pid"] == first.pid
 
 
+@pytest.mark.parametrize("options", [(), ("--on-demand",)])
+def test_two_daemons_never_share_a_state_folder(runner: Runner, options: tuple[str, ...]) -> None:
+    first = runner.serving()
+    second = runner.start(*options, env={"MCPD_RUNTIME_DIR": str(runner.home.root / "r")})
+    output, _ = second.communicate(timeout=LIMIT)
+    assert second.returncode == 1
+    assert f"process {first.pid}, already uses the folder" in output
+    assert f'listens on "{runner.control}"' in output
+    assert not (runner.home.root / "r" / "control.sock").exists()
+
+
 def test_a_file_in_the_way_is_refused_and_stays(runner: Runner) -> None:
     runner.control.parent.mkdir(mode=0o700)
     runner.control.write_text("precious")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -82,3 +83,49 @@ def test_what_is_no_file_is_refused_and_stays(tmp_path: Path, kind: str) -> None
         lock.take(str(path))
     assert not isinstance(failed.value, lock.Taken)
     assert not (tmp_path / "precious").exists()
+
+
+def test_a_state_folder_has_one_daemon_and_its_socket_is_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "state.lock")
+    held = lock.take_state(path, "/run/somewhere/control.sock")
+    with pytest.raises(Failure) as refused:
+        lock.take_state(path, "/run/elsewhere/control.sock")
+    assert not isinstance(refused.value, lock.Taken), "whoever started it has nobody to turn to"
+    assert f"process {os.getpid()}" in refused.value.message
+    assert 'listens on "/run/somewhere/control.sock"' in refused.value.message
+    assert "MCPD_RUNTIME_DIR=/run/somewhere " in refused.value.hint
+    held.release()
+    lock.take_state(path, "/run/elsewhere/control.sock").release()
+
+
+def test_a_daemon_that_is_ending_is_waited_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "state.lock")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        other.kill()  # it is still there for a moment
+        lock.take_state(path, "/run/elsewhere/control.sock").release()
+
+
+HOLDER = """
+import sys
+from mcpd.daemon import lock
+lock.take_state(sys.argv[1], "/run/somewhere/control.sock")
+print(flush=True)
+input()
+"""
+
+
+def test_a_disk_without_room_for_our_name_is_no_reason_to_stay_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, data: bytes, at: int) -> int:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    held = lock.take(str(tmp_path / "lock"))
+    with pytest.raises(lock.Taken, match="another process"):
+        lock.take(str(tmp_path / "lock"))
+    held.release()
