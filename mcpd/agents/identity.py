@@ -51,14 +51,14 @@ def check_root(root: str, peer: Peer) -> str:
         real = os.path.realpath(root)
         facts = os.stat(real)
     except OSError as e:
-        raise Failure("invalid_params", f'cannot use root "{root}": {e.strerror}') from None
+        raise Failure("invalid_params", f'cannot use root "{root[:200]}": {e.strerror}') from None
     except ValueError:
-        raise Failure("invalid_params", f"cannot use root {root!r}: no name of a folder") from None
+        raise Failure("invalid_params", f"cannot use root {root[:200]!r}: no name of a folder") from None
     if not os.path.isdir(real) or facts.st_uid != os.getuid():
-        raise Failure("invalid_params", f'cannot use root "{root}": not a folder of this user')
+        raise Failure("invalid_params", f'cannot use root "{root[:200]}": not a folder of this user')
     folders = (peer.cwd, _link(_parent(peer.pid), "cwd"))
     if not any(folder == real or folder.startswith(real.rstrip("/") + "/") for folder in folders if folder):
-        raise Failure("invalid_params", f'cannot use root "{root}": the process does not work in it')
+        raise Failure("invalid_params", f'cannot use root "{root[:200]}": the process does not work in it')
     return real
 
 

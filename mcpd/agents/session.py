@@ -18,8 +18,10 @@ import trio
 from mcpd.agents.identity import Attach, Peer, check_root
 from mcpd.broker import Broker
 from mcpd.calls import Caller
+from mcpd.catalog.names import server_name_problem
 from mcpd.errors import KINDS, Failure
 from mcpd.listing import DEFAULT_AGENT, find_agent, view_now
+from mcpd.policy.rules import may_use_server
 from mcpd.protocol import dialect, jsonrpc
 from mcpd.protocol.framing import LINE_LIMIT, LineBuffer
 from mcpd.protocol.jsonrpc import Message
@@ -43,6 +45,12 @@ STREAMS = 16
 
 #: Characters of a request's id.
 LONGEST_ID = 300
+
+#: Names in the list of servers to be left out, which is kept with every listing that is made by it.
+LEFT_OUT = 256
+
+#: Lines in a row that are no request, notification or answer, after which nothing better is expected.
+MALFORMED = 100
 
 #: Requests that wait for one of the session's places; more are refused as busy.
 WAITING = 256
@@ -72,6 +80,10 @@ class Waiting(NamedTuple):
     key: bytes
     ticket: Ticket
     batch: Batch | None
+
+
+class Hopeless(Exception):
+    """The peer sends nothing but malformed lines."""
 
 
 class Session:
@@ -110,6 +122,8 @@ class Session:
         self._reader = broker.fleet.reader
         self._buffer = LineBuffer()
         self._dropped = 0
+        self._malformed = 0
+        """Malformed messages since the last request."""
         self._first = True
         self._running: dict[bytes, Ticket] = {}
         """Every request without an answer, by its id's JSON text."""
@@ -137,6 +151,9 @@ class Session:
                 # It may have only finished writing (`printf ... | mcpctl bridge`) and want its answers.
                 self._ended = True
                 self._end_when_answered()
+        except Hopeless:
+            log.info("session %s ends: %d malformed lines in a row", self.id, MALFORMED)
+            self.over.set()
         except Exception:
             log.exception("session %s ends: internal error", self.id)
             self.over.set()
@@ -257,6 +274,7 @@ class Session:
             return
         ticket = self._running[key] = Ticket(None if placeless else self._park)
         waiting = Waiting(message, key, ticket, batch)
+        self._malformed = 0
         if batch is not None:
             batch.open(key)
         if placeless:
@@ -283,8 +301,15 @@ class Session:
 
     def _refuse_line(self, failure: Failure, batch: Batch | None = None) -> None:
         """Answer what was no request; its id, if it has one, cannot be told from another's."""
+        self._malformed += 1
+        if self._malformed > MALFORMED:
+            failure = Failure(
+                "invalid_request", f"this is closed after {MALFORMED} malformed messages in a row"
+            )
         error = jsonrpc.error_text(failure.code, failure.message, failure.details())
-        self._send(jsonrpc.error_line(b"null", error), batch)
+        self._send(jsonrpc.error_line(b"null", error), None if self._malformed > MALFORMED else batch)
+        if self._malformed > MALFORMED:
+            raise Hopeless
 
     def _send(self, line: bytes, batch: Batch | None) -> None:
         if batch is None:
@@ -346,14 +371,24 @@ class Session:
             attach = read_params(raw, Attach)
             agent = self._may_be(attach.agent)
             if attach.server:
-                self.broker.fleet.find(attach.server)
+                self._check_server(agent, attach.server)
+            if len(attach.without) > LEFT_OUT:
+                raise Failure("invalid_params", f"at most {LEFT_OUT} servers can be left out")
             self.root = check_root(attach.root, self.peer) if attach.root else ""
         except Failure as e:
             self.refusal = e.again()
             return
         self.agent = agent
-        self.key = ViewKey((agent, attach.server, frozenset(attach.without)))
+        # Names that no server has now stay: one may get it later. What no server can ever be called does not.
+        without = frozenset(name for name in attach.without if server_name_problem(name) is None)
+        self.key = ViewKey((agent, attach.server, without))
         self.caller = Caller(self.id, agent, self.pid, self.exe)
+
+    def _check_server(self, agent: str, name: str) -> None:
+        """A server of others does not differ from one that is not there."""
+        known = name in self.broker.fleet.names()
+        if not known or not may_use_server(find_agent(self.broker, agent), name):
+            raise Failure("no_such_server", f'no server is named "{name[:60]}"', server=name[:60])
 
     def _may_be(self, name: str) -> str:
         """Which socket a process can open is its identity; on the default one it may name an open agent."""
@@ -363,9 +398,9 @@ class Session:
             return name
         raise Failure(
             "refused",
-            f'this socket is not for agent "{name}"',
+            f'this socket is not for agent "{name[:60]}"',
             hint="use the agent's own socket, or set `open = true` for it",
-            agent=name,
+            agent=name[:60],
         )
 
 

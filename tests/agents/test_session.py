@@ -563,6 +563,10 @@ async def refused_for_all(agent: Agent) -> list[tuple[int, str]]:
         ({"root": "nul\0byte"}, -32602, "invalid_params"),
         ({"agnet": "typo"}, -32602, "invalid_params"),
         ({"without": "tiny"}, -32602, "invalid_params"),
+        ({"without": ["x"] * 257}, -32602, "invalid_params"),
+        ({"agent": "x" * 1_000_000}, -32602, "no_such_agent"),
+        ({"server": "x" * 1_000_000}, -32602, "no_such_server"),
+        ({"root": "x" * 1_000_000}, -32602, "invalid_params"),
         ({"server": None}, -32602, "invalid_params"),
     ],
 )
@@ -575,6 +579,7 @@ async def test_a_mistake_in_the_attach_line_refuses_everything(
         agent = stage.connect()
         await agent.send(ATTACH, attach)
         assert (await refused_for_all(agent))[0] == (code, kind)
+        assert len(stage.session.refusal.message) < 500 if stage.session.refusal else False
         assert not stage.broker.fleet.find("tiny").status.pid
 
 
@@ -586,6 +591,56 @@ async def test_a_refused_session_keeps_nothing_of_its_requests(home: Home, real_
         assert stage.session.refusal is not None
         assert stage.session.refusal.__traceback__ is None
         assert stage.session.refusal.__context__ is None
+
+
+async def test_a_server_of_others_does_not_differ_from_one_that_is_not_there(
+    home: Home, real_clock: None
+) -> None:
+    for name in ("own", "theirs"):
+        write_server(home, name, **tiny())
+    write_config(home, "[agents.guest]\nallowed_tools = ['own__*']\n")
+    async with staged(home) as stage:
+        answers = []
+        for name in ("theirs", "nobody"):
+            agent = stage.connect("guest")
+            await agent.send(ATTACH, {"server": name})
+            await agent.send("ping", ident=1)
+            answers.append(json.dumps(await agent.answer(1)).replace(name, "NAME"))
+        assert answers[0] == answers[1]
+        assert len(await (await stage.attach("guest", server="own")).tools()) == 7
+
+
+async def test_what_is_left_out_is_kept_as_names_that_servers_can_have(home: Home, real_clock: None) -> None:
+    write_server(home, "a", **tiny())
+    async with staged(home) as stage:
+        agent = await stage.attach(without=["a", "later", "x" * 1_000_000, "No Name", ""])
+        assert stage.session.key[2] == {"a", "later"}
+        assert await agent.tools() == []
+
+
+async def test_who_sends_nothing_but_garbage_is_not_listened_to_for_ever(
+    home: Home, real_clock: None
+) -> None:
+    async with staged(home) as stage:
+        agent = await stage.attach()
+        for _ in range(3):
+            await agent.line(*["1"] * 99, request("7"))
+            assert (await agent.answer(7))["result"] == {}
+        agent.kept.clear()
+        await agent.line(*["1"] * 30_000)
+        errors = [(await agent.read())["error"] for _ in range(101)]
+        assert "malformed" in errors[-1]["message"]
+        with pytest.raises((EOFError, trio.BrokenResourceError)):
+            await agent.read()
+
+
+async def test_garbage_in_an_array_counts_as_well(home: Home, real_clock: None) -> None:
+    async with staged(home) as stage:
+        agent = await stage.attach(revision="2025-03-26")
+        await agent.line(f"[{','.join(['1'] * 200)}]")
+        assert "malformed" in (await agent.answer(None))["error"]["message"]
+        with pytest.raises(EOFError):
+            await agent.read()
 
 
 @pytest.mark.parametrize("params", ["[1]", "3", "null", '"x"'])
