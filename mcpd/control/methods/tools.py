@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from time import perf_counter
 from typing import Any
 
@@ -13,8 +14,10 @@ from mcpd import calls, listing
 from mcpd.api.tools import Called, CallTool, ListTools, NamedTool, ToolDetails, ToolInfo, Tools
 from mcpd.broker import Broker
 from mcpd.catalog import names
+from mcpd.config.spec import Agent
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure
+from mcpd.policy import rules
 from mcpd.upstream.ticket import Ticket
 from mcpd.upstream.upstream import Upstream
 from mcpd.views import PAGE, Row, View, ViewKey
@@ -22,12 +25,14 @@ from mcpd.views import PAGE, Row, View, ViewKey
 #: Characters of a description in a list; `tools.describe` has the whole.
 BRIEF = 1000
 
+#: The number of a rule at the end of its words, "(b11)" or "(b11, D4)": the journal keeps it.
+_RULE_NUMBER = re.compile(r" \([a-zA-Z][0-9]+(, [a-zA-Z][0-9]+)*\)\Z")
+
 
 async def list_tools(operator: Operator, params: ListTools) -> Tools:
     """Connects on demand (D5): one server that is named is waited for, of all others what is there in 5 s."""
     broker = operator.broker
-    if params.agent:
-        listing.find_agent(broker, params.agent)
+    agent = listing.find_agent(broker, params.agent) if params.agent else listing.OPERATOR
     if params.server:
         await _ready(broker.fleet.find(params.server))
     key = ViewKey((params.agent, "", frozenset()))
@@ -41,7 +46,7 @@ async def list_tools(operator: Operator, params: ListTools) -> Tools:
     return Tools(
         tools=tuple(_info(row) for row in page),
         next_cursor=page[-1].name if start + PAGE < len(rows) else "",
-        left_out=() if start else _left_out(broker, view, params.server),
+        left_out=() if start else _left_out(broker, view, params.server, agent),
     )
 
 
@@ -56,7 +61,7 @@ async def describe(operator: Operator, params: NamedTool) -> ToolDetails:
         risk=ruling.risk,
         approval=ruling.approval,
         timeout=ruling.timeout,
-        because=ruling.because,
+        because=tuple(_RULE_NUMBER.sub("", rule) for rule in ruling.because),
     )
 
 
@@ -145,12 +150,17 @@ class _Words(msgspec.Struct):
     description: str = ""
 
 
-def _left_out(broker: Broker, view: View, server: str) -> tuple[str, ...]:
-    """What the list lacks: servers that did not get ready, and what was left out of catalogues (b24)."""
+def _left_out(broker: Broker, view: View, server: str, agent: Agent) -> tuple[str, ...]:
+    """What the list lacks: servers that did not get ready, and what was left out of catalogues (b24).
+
+    Of servers only that `agent` may use.
+    """
     notes = list(view.warnings)
     for upstream in broker.fleet.all():
         status = upstream.status
         if server not in ("", upstream.name) or status.state == "disabled":
+            continue
+        if not rules.may_use_server(agent, upstream.name):
             continue
         if upstream.catalog is None or not upstream.usable:
             why = f": {status.error}" if status.error else ""

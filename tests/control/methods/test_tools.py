@@ -53,6 +53,19 @@ async def test_list_says_which_servers_are_missing_and_why(home: Home, real_cloc
         assert (await client.refusal("tools.list", agent="nobody")).kind == "no_such_agent"
 
 
+async def test_an_agents_list_lacks_nothing_of_servers_that_it_may_not_use(
+    home: Home, real_clock: None
+) -> None:
+    write_config(home, '[agents.reader]\nallowed_tools = ["tiny__*"]\n')
+    write_server(home, "tiny", **tiny())
+    write_server(home, "sad", **tiny("--refuse"))
+    async with running(home) as world:
+        client = await world.operator()
+        [missing] = (await client.call("tools.list"))["left_out"]
+        assert '"sad" is failed' in missing
+        assert (await client.call("tools.list", agent="reader"))["left_out"] == []
+
+
 async def test_list_for_an_agent_shows_what_it_may_use_a29(home: Home, real_clock: None) -> None:
     agents = """
         [agents.reader]
@@ -115,6 +128,9 @@ async def test_describe_gives_definition_and_because(home: Home, real_clock: Non
     assert by_pair["approval"] == "never"
     assert by_pair["timeout"] == 60.0
     assert any("default_policy" in rule for rule in by_pair["because"])
+    assert any(rule.endswith('server "tiny" is untrusted') for rule in by_pair["because"]), (
+        "no number of a rule"
+    )
 
 
 @pytest.mark.parametrize(
