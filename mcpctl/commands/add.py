@@ -47,6 +47,9 @@ def first_connection(mcpd: Client, options: Namespace, added: str) -> int:
     if not found["ok"]:
         return verdict(found)
     tools = every_tool(mcpd, {"server": options.name}, SLOW)
+    # The report has the server's own warnings already; here its name stands before them.
+    told = tuple(found["warnings"])
+    tools.left_out = [reason for reason in tools.left_out if not reason.endswith(told)]
     tools.say()
     output.say(output.visible(f"next: {next_step(options.name, tools.tools)}"))
     return DONE

@@ -114,11 +114,13 @@ def test_the_first_connection_is_shown(daemon: Control, folder: Path, bin_folder
         "tools.list": {
             "tools": [tool(), tool("fs__wipe", approval="always", risk="high")],
             "next_cursor": "",
-            "left_out": [],
+            "left_out": ['server "fs": a tool was left out', "two names are one"],
         },
     }
     done = add(folder, bin_folder, "fs", "serve")
     assert done.returncode == 0
+    assert (done.stdout + done.stderr).count("a tool was left out") == 1, "a warning is said once"
+    assert "left out: two names are one" in done.stderr
     for word in (
         "/c/fs.toml",
         "2025-11-25",
