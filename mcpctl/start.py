@@ -65,7 +65,9 @@ def ensure(place: Place, attempt: Callable[[], T | None], *, spawn: bool = True)
     finally:
         os.close(lock)
     if found is None:
-        raise not_running(place, f"it was started and did not answer; its log: {log_file(os.environ)}")
+        log = log_file(os.environ)
+        where = f"its log: {log}" if os.path.isfile(log) else "to see why: mcpd run"
+        raise not_running(place, f"it was started and did not answer; {where}")
     return found
 
 

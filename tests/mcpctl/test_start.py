@@ -157,6 +157,32 @@ def test_a_folder_that_cannot_be_made(folder: Path) -> None:
     assert caught.value.exit_code == 3
 
 
+def test_a_log_that_cannot_exist_is_not_named(folder: Path) -> None:
+    """With a state folder that cannot be made the daemon ends at once, and only a terminal can show why."""
+    (folder / "file").write_text("")
+    driver = (
+        "import sys\n"
+        "from mcpctl import errors, paths, start\n"
+        "start.daemon_command = lambda: [sys.executable, '-I', '-c', 'raise SystemExit(1)']\n"
+        "try:\n"
+        "    start.ensure(paths.Place(sys.argv[1], 'test'), lambda: None)\n"
+        "except errors.CallError as error:\n"
+        "    print(error.hint)"
+    )
+    for state, word in ((folder / "file", "mcpd run"), (folder / "state", "mcpd.log")):
+        environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "XDG_STATE_HOME": str(state)}
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", driver, str(folder)],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert word in done.stdout, done
+        assert ("mcpd.log" in done.stdout) == (word == "mcpd.log")
+
+
 def test_nothing_is_started_for_a_named_socket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MCPD_NO_SPAWN", raising=False)
     place = paths.find(str(folder / "sub" / "x.sock"), {}, os.getuid())
