@@ -202,14 +202,27 @@ def version(options: Namespace) -> int:
 
 
 def socket_path(options: Namespace) -> int:
-    """Print the socket that would be used."""
+    """Print the socket that would be used; exit code 6 for an agent that the daemon does not know."""
     where = place(options)
     path = where.agent(options.agent) if options.agent else where.control
+    if options.agent and not os.path.exists(path):
+        refuse_unknown(options.agent, where)
     if options.json:
         output.say_json(json.dumps({"socket": path, "set_by": where.moved_by}))
     else:
         output.say(output.visible(path))
     return 0
+
+
+def refuse_unknown(agent: str, where: Place) -> None:
+    """Raises CallError `no_such_agent`; without a daemon nobody can tell."""
+    mcpd = client.try_open(where)
+    if mcpd is None:
+        return
+    with mcpd:
+        known = mcpd.call("daemon.status", timeout=QUICK)["agents"]
+    if agent not in known:
+        raise CallError("no_such_agent", f'no agent is named "{agent}"', f"there are: {', '.join(known)}")
 
 
 def _socket_path(arguments: Arguments) -> None:

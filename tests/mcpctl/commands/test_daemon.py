@@ -76,6 +76,7 @@ def test_alone_as_json(daemon: Control, folder: Path) -> None:
 
 def test_without_a_daemon_as_json(folder: Path) -> None:
     assert json.loads(run(folder, "--json").stdout) == {"running": False}
+    assert run(folder, "socket-path", "--agent", "any").stdout == f"{folder}/agents/any/mcp.sock\n"
     assert json.loads(run(folder, "stop", "--json").stdout) == {"was_running": False}
 
 
@@ -123,7 +124,15 @@ def test_a_stop_that_takes_too_long(daemon: Control, folder: Path) -> None:
     assert run(folder, "stop", "--timeout", "100ms").returncode == 7
 
 
+def test_the_socket_of_an_unknown_agent(daemon: Control, folder: Path) -> None:
+    daemon.answers["daemon.status"] = STATUS
+    done = run(folder, "socket-path", "--agent", "nope")
+    assert (done.returncode, done.stdout) == (6, "")
+    assert "default, coder" in done.stderr
+
+
 def test_version_and_socket_path(daemon: Control, folder: Path) -> None:
+    daemon.answers["daemon.status"] = STATUS
     assert json.loads(run(folder, "version", "--json").stdout) == {"mcpctl": "0.1.0", "mcpd": "0.1.0"}
     assert run(folder, "socket-path").stdout == f"{folder}/control.sock\n"
     assert run(folder, "socket-path", "--agent", "coder").stdout == f"{folder}/agents/coder/mcp.sock\n"
