@@ -13,8 +13,9 @@ from mcpd.config.spec import Config, Faulty, Server
 from mcpd.errors import Failure
 from mcpd.transport.pending import Deadlines
 from mcpd.transport.reader import Reader
+from mcpd.upstream.attempt import Surroundings
 from mcpd.upstream.cache import CatalogCache
-from mcpd.upstream.upstream import Surroundings, Upstream
+from mcpd.upstream.upstream import Upstream
 
 log = logging.getLogger("mcpd.upstream")
 

@@ -7,35 +7,25 @@ definition are a cancelled turn.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
-from collections.abc import Callable, Mapping
 
 import msgspec
 import trio
 
 from mcpd.api.status import Status
 from mcpd.catalog.tool import Catalog
-from mcpd.changes import Changes
 from mcpd.config.spec import Faulty, Server
 from mcpd.errors import Failure, ServerError
 from mcpd.transport.base import ConnectFailed, ConnectionLost
-from mcpd.transport.pending import Deadlines
-from mcpd.transport.reader import Reader
-from mcpd.transport.stdio import StderrRing, Stdio
-from mcpd.upstream import launch, retry
-from mcpd.upstream.cache import CatalogCache
+from mcpd.transport.stdio import StderrRing
+from mcpd.upstream import retry
+from mcpd.upstream.attempt import Attempt, Surroundings
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.keeper import Keeper
 from mcpd.upstream.link import Link
-from mcpd.upstream.opening import Opening
 
 log = logging.getLogger("mcpd.upstream")
-
-#: Seconds for a whole attempt up to the catalogue (c12).
-STDIO_TIMEOUT = 30.0
-LAUNCHER_TIMEOUT = 120.0
 
 #: Seconds that a call waits for its server to come up: a launcher's first start and a bit.
 REACH = 125.0
@@ -48,24 +38,6 @@ SHORTEST_SECRET = 8
 
 #: A list or a call waits this long for the refetch after a list_changed notice (a22).
 FRESH_WAIT = 5.0
-
-
-class Surroundings(msgspec.Struct, frozen=True):
-    """What every upstream shares; owned by the fleet."""
-
-    environ: Mapping[str, str]
-    marker: str
-    """Prefix of the marker that every child bears; a number and a dot follow."""
-    spawns: itertools.count[int]
-    deadlines: Deadlines
-    reader: Reader
-    changes: Changes
-    cache: CatalogCache
-    open_files: int | None
-    spawned: Callable[[int], None]
-    """Told the pid of each server process that was started..."""
-    ended: Callable[[int], None]
-    """...and when all of its tree is gone."""
 
 
 class Upstream:
@@ -312,8 +284,11 @@ class Upstream:
         began = trio.current_time()
         self._set(state="connecting", last_attempt=time.time(), retry_at=0.0, pid=0)
         async with trio.open_nursery() as nursery:
+            attempt = Attempt(
+                server, self._around, self.ring, nursery, self._keeper.notice, self._withdraw, self._started
+            )
             try:
-                link, connection, catalog = await self._connect(server, nursery)
+                link, connection, catalog = await self._connect(attempt)
             except ConnectFailed as e:
                 # Said before the cleanup, which may take its time (c12).
                 self._failed(e)
@@ -346,71 +321,29 @@ class Upstream:
                 await self._idle_changed.wait()
             await trio.lowlevel.checkpoint()
 
-    async def _connect(self, server: Server, nursery: trio.Nursery) -> tuple[Link, Connection, Catalog]:
+    async def _connect(self, attempt: Attempt) -> tuple[Link, Connection, Catalog]:
         """Raises ConnectFailed, also when the time is over."""
         began = trio.current_time()
-        limit = server.connect_timeout
-        if limit is None:
-            limit = LAUNCHER_TIMEOUT if launch.is_launcher(server) else STDIO_TIMEOUT
+        link: Link | None = None
         try:
-            with trio.fail_after(limit or float("inf")):
-                link, connection = await self._open(server, nursery)
+            with trio.fail_after(attempt.limit):
+                link, connection = await attempt.open(self._keeper.era_now())
                 self.opened_in = trio.current_time() - began
-                catalog = await self._keeper.fetch(connection)
-                return link, connection, catalog
+                if attempt.server.protocol in ("auto", "legacy"):
+                    self._keeper.settle_era(stateless=connection.settled.revision.stateless)
+                return link, connection, await self._keeper.fetch(connection)
         except trio.TooSlowError:
-            raise ConnectFailed("not_responding", f"no answer within {limit:g} s") from None
+            raise ConnectFailed("not_responding", f"no answer within {attempt.limit:g} s") from None
         except ConnectionLost:
-            raise ConnectFailed("exited", f"{link.ending} while its tools were listed") from None
+            ending = link.ending if link is not None else "the server ended"
+            raise ConnectFailed("exited", f"{ending} while its tools were listed") from None
         except ServerError as e:
             raise ConnectFailed("bad_answer", f"tools/list failed: {e.message[:300]}") from None
         except Failure as e:
             raise ConnectFailed("bad_answer", e.message) from None
 
-    async def _open(self, server: Server, nursery: trio.Nursery) -> tuple[Link, Connection]:
-        era = {"auto": self._keeper.era_now(), "legacy": "legacy"}.get(server.protocol, "modern")
-        pinned = server.protocol not in ("auto", "legacy")
-        link = await self._start(server, nursery, Opening(era, pinned=pinned))
-        try:
-            connection = await self._settle(link)
-        except ConnectFailed as e:
-            if e.reason != "exited" or not link.opening.fresh_may_help:
-                raise
-            # Some older servers leave on anything before `initialize`: once more, in their way (4.4).
-            link = await self._start(server, nursery, Opening("legacy"))
-            connection = await self._settle(link)
-        if not pinned:
-            self._keeper.settle_era(stateless=connection.settled.revision.stateless)
-        return link, connection
-
-    async def _start(self, server: Server, nursery: trio.Nursery, opening: Opening) -> Link:
-        around = self._around
-        marker = f"{around.marker}{next(around.spawns)}."
-        plan = launch.plan(server, around.environ, marker)
-        process = await Stdio.spawn(plan, self.ring, nursery, around.reader, around.open_files)
-        link = Link(process, opening, around.deadlines, self._keeper.notice, self._remark)
-        nursery.start_soon(self._run_process, process, link)
-        self._set(pid=process.pid)
-        return link
-
-    async def _run_process(self, process: Stdio, link: Link) -> None:
-        self._around.spawned(process.pid)
-        try:
-            await process.run(link.receive, link.lost)
-        finally:
-            self._around.ended(process.pid)
-
-    async def _settle(self, link: Link) -> Connection:
-        try:
-            return await link.open()
-        except ConnectFailed as e:
-            if e.reason == "exited":
-                last = [text for _, text in self.ring.last(5) if text.strip()]
-                words = f"{e.message}; it wrote: {' / '.join(last)[-600:]}" if last else e.message
-                raise ConnectFailed("exited", words) from None
-            raise
-        finally:
-            link.withdraw = self._withdraw
+    def _started(self, pid: int) -> None:
+        self._set(pid=pid)
 
     # ------------------------------------------------------- what became of it
 

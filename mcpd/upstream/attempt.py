@@ -1,0 +1,123 @@
+"""One attempt to reach a server: its process, and the revision that both sides agree on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+
+import msgspec
+import trio
+
+from mcpd.changes import Changes
+from mcpd.config.spec import Server
+from mcpd.transport.base import ConnectFailed
+from mcpd.transport.pending import Deadlines
+from mcpd.transport.reader import Reader
+from mcpd.transport.stdio import StderrRing, Stdio
+from mcpd.upstream import launch
+from mcpd.upstream.cache import CatalogCache
+from mcpd.upstream.connection import Connection
+from mcpd.upstream.link import Link
+from mcpd.upstream.opening import Opening
+
+#: Seconds for a whole attempt up to the catalogue (c12).
+STDIO_TIMEOUT = 30.0
+LAUNCHER_TIMEOUT = 120.0
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What every upstream shares; owned by the fleet."""
+
+    environ: Mapping[str, str]
+    marker: str
+    """Prefix of the marker that every child bears; a number and a dot follow."""
+    spawns: itertools.count[int]
+    deadlines: Deadlines
+    reader: Reader
+    changes: Changes
+    cache: CatalogCache
+    open_files: int | None
+    spawned: Callable[[int], None]
+    """Told the pid of each server process that was started..."""
+    ended: Callable[[int], None]
+    """...and when all of its tree is gone."""
+
+
+class Attempt:
+    """What is started here lives in `nursery` and cleans up behind itself when that is cancelled.
+
+    `noticed` is told of list_changed notices, `withdraw` called when the connection is lost, `started`
+    told the pid of each process.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        around: Surroundings,
+        ring: StderrRing,
+        nursery: trio.Nursery,
+        noticed: Callable[[], None],
+        withdraw: Callable[[], None],
+        started: Callable[[int], None],
+    ) -> None:
+        self.server = server
+        self._around = around
+        self._ring = ring
+        self._nursery = nursery
+        self._noticed = noticed
+        self._withdraw = withdraw
+        self._started = started
+
+    @property
+    def limit(self) -> float:
+        """Seconds for the whole attempt, the catalogue included; infinite where that is switched off."""
+        usual = LAUNCHER_TIMEOUT if launch.is_launcher(self.server) else STDIO_TIMEOUT
+        own = self.server.connect_timeout
+        return usual if own is None else own or float("inf")
+
+    async def open(self, known: str) -> tuple[Link, Connection]:
+        """`known`: what the server spoke before, "legacy", "modern" or "auto". Raises ConnectFailed."""
+        protocol = self.server.protocol
+        pinned = protocol not in ("auto", "legacy")
+        era = "modern" if pinned else "legacy" if protocol == "legacy" else known
+        link = await self._start(Opening(era, pinned=pinned))
+        try:
+            return link, await self._settle(link)
+        except ConnectFailed as e:
+            if e.reason != "exited" or not link.opening.fresh_may_help:
+                raise
+        # Some older servers leave on anything before `initialize`: once more, in their way (4.4).
+        link = await self._start(Opening("legacy"))
+        return link, await self._settle(link)
+
+    async def _start(self, opening: Opening) -> Link:
+        around = self._around
+        marker = f"{around.marker}{next(around.spawns)}."
+        plan = launch.plan(self.server, around.environ, marker)
+        process = await Stdio.spawn(plan, self._ring, self._nursery, around.reader, around.open_files)
+        link = Link(process, opening, around.deadlines, self._noticed, self._remark)
+        self._nursery.start_soon(self._run, process, link)
+        self._started(process.pid)
+        return link
+
+    async def _run(self, process: Stdio, link: Link) -> None:
+        self._around.spawned(process.pid)
+        try:
+            await process.run(link.receive, link.lost)
+        finally:
+            self._around.ended(process.pid)
+
+    async def _settle(self, link: Link) -> Connection:
+        try:
+            return await link.open()
+        except ConnectFailed as e:
+            if e.reason != "exited":
+                raise
+            last = [text for _, text in self._ring.last(5) if text.strip()]
+            words = f"{e.message}; it wrote: {' / '.join(last)[-600:]}" if last else e.message
+            raise ConnectFailed("exited", words) from None
+        finally:
+            link.withdraw = self._withdraw
+
+    def _remark(self, text: str) -> None:
+        self._ring.add(f"[mcpd] {text}")
