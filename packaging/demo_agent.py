@@ -62,6 +62,9 @@ def attach(way: str, *target: str) -> Iterator[Session]:
 
 def main() -> None:
     signal.alarm(120)  # a demo that hangs is worse than one that fails
+    if len(sys.argv) < 4 or sys.argv[2] not in ("socket", "bridge"):
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     name, way, *target = sys.argv[1:]
     with attach(way, *target) as session:
         client = {"name": name, "version": "1"}
@@ -83,4 +86,8 @@ def main() -> None:
         sys.stdin.read()
 
 
-main()
+if __name__ == "__main__":
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"cannot talk to mcpd by {' '.join(sys.argv[2:])}: {error.strerror}")
