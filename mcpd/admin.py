@@ -180,9 +180,10 @@ def _warnings(config: Config, upstream: Upstream) -> tuple[str, ...]:
 
 
 def _all_problems(broker: Broker) -> tuple[Problem, ...]:
-    """Of the files, of what waits in them and of the databases, each once."""
+    """Of the files, of what waits in them, of the databases and of the daemon itself, each once."""
     held = (_held(broker, name, why) for name, why in broker.held.items())
-    found = (*broker.config.problems, *held, *broker.state.problems, *broker.journal.problems)
+    stored = (*broker.state.problems, *broker.journal.problems)
+    found = (*broker.config.problems, *held, *stored, *broker.troubles)
     return tuple(dict.fromkeys(found))
 
 

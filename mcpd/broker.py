@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from mcpd.changes import Changes
-from mcpd.config.spec import Config, Server
+from mcpd.config.spec import Config, Problem, Server
 from mcpd.consent.state import StateBook
 from mcpd.journal import Journal
 from mcpd.upstream.fleet import Fleet
@@ -59,5 +59,7 @@ class Broker:
     """Servers whose new definition waits for `reload`, with the reason (a03)."""
     waiting: dict[str, Server] = field(default_factory=dict)
     """New servers among the held: they are shown and do not start."""
+    troubles: tuple[Problem, ...] = ()
+    """What is wrong with the daemon's own process, for the status; replaced whole."""
     editing: trio.Lock = field(default_factory=trio.Lock)
     """Held by whoever changes the configuration; see `admin`."""

@@ -51,6 +51,8 @@ STOP_LIMIT = 15
 LAST_WORDS = 0.2
 #: Seconds between two changes of what `systemctl status` shows.
 STATUS_PAUSE = 1.0
+#: Seconds between two starts of a guard, when somebody goes on ending it or none can be started.
+GUARD_PAUSE = 5.0
 #: Seconds until the kernel is asked again for a watch on the user's files.
 BLIND = 30.0
 
@@ -65,7 +67,7 @@ def run(paths: Paths, lock: Lock, guard: Guard, *, on_demand: bool) -> None:
     guard.watch(ours)
     _end_leftovers(partial(sweep.clear_others, paths.runtime_id, instance, guard.pid))
     try:
-        trio.run(partial(serve, paths, lock, instance, open_files, on_demand=on_demand))
+        trio.run(partial(serve, paths, lock, guard, instance, open_files, on_demand=on_demand))
     except Failure:
         raise
     except BaseException:
@@ -73,7 +75,7 @@ def run(paths: Paths, lock: Lock, guard: Guard, *, on_demand: bool) -> None:
         raise
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)  # the rest takes a moment and has STOP_LIMIT
-    _end_leftovers(partial(sweep.clear, lambda: sweep.find(ours)))
+    _end_leftovers(partial(sweep.clear, lambda: sweep.find(ours, guard.servers)))
     guard.dismiss()
     log.info("mcpd has stopped")
 
@@ -86,11 +88,13 @@ def _end_leftovers(clear: Callable[[], tuple[list[sweep.Process], list[sweep.Pro
         log.warning("%s was started by a server and detached itself; it is left alone", left)
 
 
-async def serve(paths: Paths, lock: Lock, instance: str, open_files: int, *, on_demand: bool) -> None:
+async def serve(
+    paths: Paths, lock: Lock, guard: Guard, instance: str, open_files: int, *, on_demand: bool
+) -> None:
     """Everything between lock and guard. Raises Failure when a socket or a database cannot be had."""
     # Armed before the files are read, so that no change in between is missed.
     watch = _watch(paths.config, paths.servers_dir)
-    broker = _open(paths, instance, open_files)
+    broker = _open(paths, guard, instance, open_files)
     doors = Doors(
         paths,
         lock,
@@ -106,6 +110,7 @@ async def serve(paths: Paths, lock: Lock, instance: str, open_files: int, *, on_
         _running(doors.run, linger=LAST_WORDS),
         _running(broker.fleet.run),
         _running(partial(_look_after, broker, doors, watch)),
+        _running(partial(_replace_guard, broker, guard)),
     ):
         admin.accept_files(broker)
         _report(broker.config.problems + broker.state.problems + broker.journal.problems)
@@ -118,7 +123,7 @@ async def serve(paths: Paths, lock: Lock, instance: str, open_files: int, *, on_
     broker.state.close()
 
 
-def _open(paths: Paths, instance: str, open_files: int) -> Broker:
+def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
     """All owners, with what the files say. A broken configuration is something to show, not to stop for.
 
     Raises Failure when state.db cannot be had.
@@ -130,7 +135,7 @@ def _open(paths: Paths, instance: str, open_files: int) -> Broker:
     settings = config.settings
     cache = CatalogCache(Path(paths.cache))
     marker = f"{paths.runtime_id}.{instance}."
-    fleet = Fleet(changes, cache, environ, marker, open_files)
+    fleet = Fleet(changes, cache, environ, marker, open_files, guard.add, guard.remove)
     # A lazy server starts when somebody wants it, not because the daemon did (D5, b01).
     fleet.apply(config, state.switched_off(), {}, connect=False)
     return Broker(
@@ -229,6 +234,41 @@ async def _look_after(
         if interval is not None:
             nursery.start_soon(_show_life, interval)
         task_status.started()
+
+
+async def _replace_guard(
+    broker: Broker, guard: Guard, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Start another guard when somebody has ended the one there is; the status says so from then on."""
+    task_status.started()
+    while True:
+        what = f"the guard, process {guard.pid}, was ended from outside"
+        await _end_of(guard.pid)
+        guard.reap()
+        while not guard.pid:
+            try:
+                guard.replace()
+            except OSError as e:
+                trouble = f"{what}, and none can be started: {str(e.strerror).lower()}"
+            else:
+                trouble = f"{what}; process {guard.pid} has taken its place"
+            problem = Problem("", "", trouble)
+            if broker.troubles != (problem,):
+                log.error("%s", trouble)
+            broker.troubles = (problem,)
+            await trio.sleep(GUARD_PAUSE)
+
+
+async def _end_of(pid: int) -> None:
+    """Return when that process, a child of ours, has ended."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        await trio.lowlevel.wait_readable(pidfd)
+    finally:
+        os.close(pidfd)
 
 
 async def _follow_agents(broker: Broker, doors: Doors) -> None:

@@ -298,6 +298,26 @@ def manager(home: Home) -> Iterator[Manager]:
     manager.close()
 
 
+def test_a_guard_that_was_killed_is_replaced_and_the_status_says_so(runner: Runner) -> None:
+    process = runner.serving()
+    [guard] = children(process.pid)
+    os.kill(guard, signal.SIGKILL)
+    read_until(process, "has taken its place")
+    [successor] = children(process.pid)
+    [problem] = runner.ask("daemon.status")["result"]["problems"]
+    assert problem["message"] == (
+        f"the guard, process {guard}, was ended from outside; process {successor} has taken its place"
+    )
+    process.terminate()
+    process.communicate(timeout=LIMIT)
+    assert process.returncode == 0
+    assert not Path(f"/proc/{successor}").exists()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def test_under_systemd(home: Home, manager: Manager) -> None:
     fds = [listener.fileno() for listener in manager.listeners]
     early = socket.socket(socket.AF_UNIX)

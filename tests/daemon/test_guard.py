@@ -11,9 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from mcpd.daemon import guard
+
 RUNTIME = f"guard{os.getpid()}"
 
-DAEMON = """
+DAEMON = '''
 import os, subprocess, sys
 from mcpd.daemon import guard
 instance, patience, child = sys.argv[1:]
@@ -21,20 +23,35 @@ guard.PATIENCE = float(patience)
 guarding = guard.start()
 print(guarding.pid, flush=True)
 guarding.watch(instance)
-program = dict(
+programs = dict(
     stubborn="from signal import *; signal(SIGTERM, SIG_IGN); print(flush=True); pause()",
     orderly="print(flush=True); input()",
-)[child]
-started = subprocess.Popen([sys.executable, "-S", "-c", program], env={"MCPD_CHILD_OF": instance + ".1"},
+    # A server whose own child, which is the one to look after, gets an environment without the variable.
+    wrapper="""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-S", "-c", sys.argv[1]], env={}, stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+input()
+""",
+)
+started = subprocess.Popen([sys.executable, "-S", "-c", programs[child], programs["stubborn"]],
+                           env={"MCPD_CHILD_OF": instance + ".1"},
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                            start_new_session=True)
-started.stdout.readline()
-print(started.pid, flush=True)
-sys.stdin.readline()
-guarding.dismiss()
-print("dismissed", flush=True)
-sys.stdin.readline()
-"""
+word = started.stdout.readline().strip()
+guarding.add(started.pid)
+print(int(word or started.pid), flush=True)
+for order in sys.stdin:
+    if order == "forget\\n":
+        guarding.remove(started.pid)
+    elif order == "replace\\n":
+        guarding.replace()
+        print(guarding.pid, flush=True)
+    else:
+        guarding.dismiss()
+        print("dismissed", flush=True)
+'''
 
 
 class Daemon:
@@ -52,9 +69,9 @@ class Daemon:
         assert self.process.stdout is not None
         return self.process.stdout.readline()
 
-    def say(self) -> None:
+    def say(self, order: str = "dismiss") -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(b"\n")
+        self.process.stdin.write(f"{order}\n".encode())
         self.process.stdin.flush()
 
     def close(self) -> None:
@@ -102,6 +119,74 @@ def test_an_orderly_stop_dismisses_the_guard_before_the_daemon_ends(daemons: lis
     assert gone(daemon.guard, 0)
     assert daemon.process.poll() is None
     assert not gone(daemon.child, 0)
+
+
+def test_a_servers_child_without_the_variable_does_not_outlive_a_killed_daemon(daemons: list[Daemon]) -> None:
+    daemon = Daemon("bare", "wrapper", 0.1)
+    daemons.append(daemon)
+    daemon.process.kill()
+    assert gone(daemon.child, 5)
+
+
+def test_a_session_that_was_given_back_is_left_alone(daemons: list[Daemon]) -> None:
+    daemon = Daemon("given-back", "wrapper", 0.1)
+    daemons.append(daemon)
+    daemon.say("forget")
+    daemon.say("replace")
+    daemon.line()
+    daemon.process.kill()
+    assert gone(daemon.guard, 10)
+    assert not gone(daemon.child, 0)
+
+
+@pytest.mark.parametrize("child", ["stubborn", "wrapper"])
+def test_another_guard_takes_the_place_of_one_that_was_killed(daemons: list[Daemon], child: str) -> None:
+    daemon = Daemon("replaced", child, 0.1)
+    daemons.append(daemon)
+    signal.pidfd_send_signal(daemon.guard, signal.SIGKILL)
+    assert gone(daemon.guard, 5)
+    os.close(daemon.guard)
+    daemon.say("replace")
+    pid = int(daemon.line())
+    daemon.guard = os.pidfd_open(pid)
+    daemon.process.kill()
+    assert gone(daemon.child, 10)
+    assert gone(daemon.guard, 5)
+
+
+def test_a_guard_that_took_over_is_dismissed_as_well(daemons: list[Daemon]) -> None:
+    daemon = Daemon("again", "stubborn", 60)
+    daemons.append(daemon)
+    signal.pidfd_send_signal(daemon.guard, signal.SIGKILL)
+    assert gone(daemon.guard, 5)
+    os.close(daemon.guard)
+    daemon.say("replace")
+    daemon.guard = os.pidfd_open(int(daemon.line()))
+    daemon.say()
+    assert daemon.line() == b"dismissed\n"
+    assert gone(daemon.guard, 5)
+    assert not gone(daemon.child, 0)
+
+
+def test_what_the_daemon_says_may_come_in_any_pieces() -> None:
+    said = b"r.i\n+12\n+345\n-12\n+6\n."
+    for cut in range(len(said) + 1):
+        told = guard.Told()
+        told.feed(said[:cut])
+        assert told.dismissed == (cut == len(said))
+        told.feed(said[cut:])
+        assert (told.instance, told.servers, told.dismissed) == ("r.i", {345, 6}, True)
+
+
+def test_a_guard_that_does_not_read_keeps_nobody_waiting() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    guarding = guard.Guard(0, writer)
+    guarding.watch("r.i")
+    for pid in range(1, 20_000):
+        guarding.add(pid)
+    guarding.dismiss()
+    os.close(reader)
 
 
 def test_signals_of_a_terminal_do_not_end_the_guard(daemons: list[Daemon]) -> None:
