@@ -28,6 +28,9 @@ ENDS = 200
 #: Far more would hold the loop for seconds.
 VALUES = 100_000
 
+#: Characters of a peer's text that stand in one of mcpd's own, which is kept, logged and shown.
+WORDS = 300
+
 _NULL = msgspec.Raw(b"null")
 _KEY = rb'("[^"\\]{0,100}"|-?[0-9]{1,30})\s*'
 #: Both anchored at the message's end, so that no inner object's id is taken for it.
@@ -58,6 +61,10 @@ class ErrorObject(msgspec.Struct, frozen=True):
     code: int | float = -32603
     message: str = ""
     data: msgspec.Raw = ABSENT
+
+    @property
+    def words(self) -> str:
+        return words(self.message)
 
 
 _decode = msgspec.json.Decoder(Message).decode
@@ -171,6 +178,11 @@ def read_error(raw: bytes) -> ErrorObject:
         return _decode_error(raw)
     except (msgspec.DecodeError, RecursionError):
         return ErrorObject(message=bytes(raw[:500]).decode("utf-8", "replace"))
+
+
+def words(text: str, most: int = WORDS) -> str:
+    """A peer's text as a part of mcpd's own: one line, and not longer than so many characters."""
+    return " ".join(text[:most].split())
 
 
 def quoted(text: str) -> bytes:

@@ -1,7 +1,7 @@
 """One opened connection: ids out, answers back, notices upward. No I/O of its own.
 
 Ids count upward and are never reused; they are the progress tokens as well. Late, doubled and
-unknown answers are counted and dropped (protocol reference 2).
+unknown answers are dropped (protocol reference 2).
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ class Connection:
         self.settled = settled
         self.last_sent = 0.0
         """When the last request was sent (trio clock)."""
-        self.strays = 0
-        """Answers that nobody waited for."""
         self._sender = sender
         self._deadlines = deadlines
         self._tools_changed = tools_changed
@@ -152,10 +150,10 @@ class Connection:
         key = message.key
         slot = self._pending.pop(key, None) or self._pending.pop(_integer(key), None)
         if slot is None:
-            self.strays += 1
+            # Late, doubled or unknown. An error may be about something that the server could not even read.
             if message.error:
                 error = jsonrpc.read_error(bytes(message.error))
-                self._remark(f"error answer to no request: {error.message[:200]}")
+                self._remark(f"error answer to no request: {error.words}")
             return
         if message.error:
             slot.settle(_server_error(bytes(message.error)))
@@ -210,7 +208,7 @@ def _server_error(raw: bytes) -> ServerError:
     if read_result(raw, ErrorShape) is None:
         data = error.data if error.data else None
         raw = jsonrpc.error_text(int(error.code), error.message or "an error without a message", data)
-    return ServerError(raw.replace(b"\r", b" "), int(error.code), error.message)
+    return ServerError(raw.replace(b"\r", b" "), int(error.code), error.words)
 
 
 def _integer(key: bytes) -> bytes:

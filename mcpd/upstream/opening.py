@@ -7,7 +7,7 @@ silence, and the first usable answer decides.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,6 +38,13 @@ PROBE_SILENCE = 5.0
 
 UNSUPPORTED_VERSION = -32022
 
+#: Bytes of an answer that settles a revision, which is kept as long as the connection lasts.
+LARGEST = 1024 * 1024
+#: Characters of instructions, which are kept, cached and sent to every agent that sees the server alone.
+INSTRUCTIONS = 64 * 1024
+
+T = TypeVar("T")
+
 _PROBE = b'"mcpd-probe-1"'
 _PROBE_AGAIN = b'"mcpd-probe-2"'
 _FIRST, _SECOND = b"1", b"2"
@@ -64,8 +71,6 @@ class Opening:
         self.failed: ConnectFailed | None = None
         self._handshaken = False
         """The server has answered `initialize`, so that an exit says nothing about its era."""
-        self.list_changed = False
-        """A list_changed notice came early; the catalogue that follows covers it."""
 
     @property
     def fresh_may_help(self) -> bool:
@@ -87,8 +92,7 @@ class Opening:
         if message.method:
             if message.id:
                 return [refusal(message)]
-            if message.method == "notifications/tools/list_changed":
-                self.list_changed = True
+            # A notice that the tools have changed comes early; the catalogue that follows covers it.
             return []
         key = message.key.strip(b'"')
         if key in (_PROBE.strip(b'"'), _PROBE_AGAIN.strip(b'"')):
@@ -109,7 +113,7 @@ class Opening:
     def _probe_answered(self, message: Message) -> list[bytes]:
         if message.error:
             return self._probe_refused(message)
-        found = read_result(bytes(message.result), DiscoverResult) if message.result else None
+        found = _read(message, DiscoverResult)
         revision = newest_mutual_stateless(found.supported_versions) if found else None
         if found is None or revision is None:
             return self._fall_back("the server speaks no revision that mcpd knows", bool(found))
@@ -120,13 +124,15 @@ class Opening:
     def _probe_refused(self, message: Message) -> list[bytes]:
         error = jsonrpc.read_error(bytes(message.error))
         if error.code != UNSUPPORTED_VERSION:
-            return self._fall_back(f"the server refused server/discover: {error.message}", False)
+            return self._fall_back(f"the server refused server/discover: {error.words}", False)
         supported = _supported(error)
         mutual = newest_mutual_stateless(supported)
         if mutual is not None and self._probed < 2:
             return self._discover(mutual.name)
         if supported and mutual is None and not any(name in HANDSHAKE for name in supported):
-            self._fail(f"the server speaks only {', '.join(supported[:5])}")
+            self._fail(
+                f"the server speaks only {', '.join(jsonrpc.words(name, 40) for name in supported[:5])}"
+            )
             return []
         return self._fall_back("the server refused every revision it names", True)
 
@@ -146,7 +152,7 @@ class Opening:
     def _initialize_answered(self, message: Message) -> list[bytes]:
         if message.error:
             return self._initialize_refused(message)
-        found = read_result(bytes(message.result), InitializeResult) if message.result else None
+        found = _read(message, InitializeResult)
         if found is None:
             self._fail("the answer to initialize has no proper shape", lasting=False)
             return []
@@ -169,7 +175,7 @@ class Opening:
             return self._initialize(mutual.name)
         if mutual is None and newest_mutual_stateless(supported) is not None and self._probed < 2:
             return self._discover()
-        self._fail(f"the server refused initialize: {error.message[:300]}", lasting=bool(supported))
+        self._fail(f"the server refused initialize: {error.words}", lasting=bool(supported))
         return []
 
     # ---------------------------------------------------------- the outcome
@@ -180,7 +186,7 @@ class Opening:
                 revision,
                 capabilities,
                 info if isinstance(info, dict) else {},
-                instructions if isinstance(instructions, str) else "",
+                instructions[:INSTRUCTIONS] if isinstance(instructions, str) else "",
             )
 
     def _fail(self, message: str, *, lasting: bool = True) -> None:
@@ -196,6 +202,11 @@ def refusal(message: Message) -> bytes:
         return jsonrpc.result_line(message.key, b"{}")
     error = jsonrpc.error_text(-32601, f"method not found: {message.method[:100]}")
     return jsonrpc.error_line(message.key, error)
+
+
+def _read(message: Message, shape: type[T]) -> T | None:
+    result = bytes(message.result)
+    return read_result(result, shape) if 0 < len(result) <= LARGEST else None
 
 
 def _supported(error: jsonrpc.ErrorObject) -> list[str]:

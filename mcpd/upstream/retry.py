@@ -18,10 +18,6 @@ class History(msgspec.Struct, frozen=True):
     """Ends after a completed opening since the last successful call."""
     failures: int = 0
     """Attempts in a row that never opened."""
-    last_attempt: float = 0.0
-    """When the last attempt began (any clock)."""
-    lasting: bool = False
-    """The last failure cannot mend itself."""
 
 
 class Next(msgspec.Struct, frozen=True):
@@ -39,7 +35,7 @@ class Next(msgspec.Struct, frozen=True):
 def after_loss(history: History) -> tuple[History, Next]:
     """A connection that had opened was lost."""
     crashes = history.crashes + 1
-    history = msgspec.structs.replace(history, crashes=crashes, failures=0, lasting=False)
+    history = msgspec.structs.replace(history, crashes=crashes, failures=0)
     if crashes > len(CRASH_DELAYS):
         return history, Next("crashed", None, SPACING)
     return history, Next("restarting", CRASH_DELAYS[crashes - 1], 0.0)
@@ -58,4 +54,4 @@ def after_failure(history: History, *, lasting: bool, wanted: bool) -> tuple[His
 
 def after_success(history: History) -> History:
     """A call succeeded: the schedule starts again."""
-    return msgspec.structs.replace(history, crashes=0, failures=0, lasting=False)
+    return msgspec.structs.replace(history, crashes=0, failures=0)

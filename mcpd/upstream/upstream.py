@@ -361,7 +361,7 @@ class Upstream:
             latency=took,
             attempts=0,
         )
-        self._history = msgspec.structs.replace(self._history, failures=0, lasting=False)
+        self._history = msgspec.structs.replace(self._history, failures=0)
         self._not_before = 0.0
         info = settled.server_info
         log.info(

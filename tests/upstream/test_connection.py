@@ -128,7 +128,7 @@ async def test_doubled_late_and_unknown_answers_are_dropped() -> None:
     for ident in idents:
         ends.says({"jsonrpc": "2.0", "id": ident, "result": {}})
         ends.says({"jsonrpc": "2.0", "id": ident, "error": {"code": 1, "message": "x"}})
-    assert ends.connection.strays == 18
+    assert ends.remarks == ["error answer to no request: x"] * 9
     assert await outcome(ends, lambda i: {"id": i, "result": {}}) == b"{}"
 
 
@@ -269,3 +269,17 @@ async def test_members_of_an_array_that_are_no_messages_cost_only_themselves() -
     ends.says([notice, [notice], 1, None, notice])
     assert ends.changed == 2
     assert len(ends.remarks) == 3
+
+
+async def test_a_long_error_passes_whole_and_is_short_in_our_own_words() -> None:
+    ends = Ends()
+    error = {"code": -1, "message": "one\ntwo " + "x" * 1_000_000}
+    ends.says({"jsonrpc": "2.0", "id": 999, "error": error})
+    [remark] = ends.remarks
+    assert len(remark) < 400
+    assert "\n" not in remark
+    got = await outcome(ends, lambda i: {"id": i, "error": error})
+    assert isinstance(got, ServerError)
+    assert json.loads(got.raw) == error
+    assert got.message.startswith("one two xxx")
+    assert len(got.message) <= 300

@@ -169,7 +169,6 @@ def test_early_notices_and_foreign_answers_change_nothing() -> None:
     talk.says({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     talk.says({"jsonrpc": "2.0", "id": 77, "result": initialized("2025-06-18")})
     assert talk.opening.settled is None
-    assert talk.opening.list_changed
 
 
 def test_a_pin_never_falls_back() -> None:
@@ -197,3 +196,34 @@ def test_ids_that_come_back_as_strings_match() -> None:
     talk = Talk("legacy")
     talk.says({"jsonrpc": "2.0", "id": "1", "result": initialized("2025-11-25")})
     assert talk.revision == "2025-11-25"
+
+
+LONG = "first line\nsecond line " + "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"code": -32601, "message": LONG},
+        {"code": -32022, "message": LONG, "data": {"supported": [LONG, LONG]}},
+        {"code": LONG, "message": 7},
+    ],
+)
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_what_a_server_says_in_its_refusal_is_a_short_line(error: dict[str, Any], era: str) -> None:
+    talk = Talk(era, pinned=True)
+    talk.answers(error=error)
+    assert talk.opening.failed is not None
+    assert len(talk.opening.failed.message) < 600
+    assert "\n" not in talk.opening.failed.message
+
+
+def test_an_opening_keeps_no_more_than_it_needs() -> None:
+    talk = Talk("legacy")
+    talk.answers(result={**initialized("2025-06-18"), "instructions": "i" * 500_000})
+    assert talk.opening.settled is not None
+    assert len(talk.opening.settled.instructions) == 64 * 1024
+    talk = Talk("legacy")
+    talk.answers(result={**initialized("2025-06-18"), "serverInfo": {"name": "n" * (1 << 20)}})
+    assert talk.opening.settled is None
+    assert talk.opening.failed is not None
