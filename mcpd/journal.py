@@ -97,7 +97,8 @@ class Journal:
     """The owner of journal.db. `record` and `run` belong to the trio thread.
 
     `keep_days` and `keep_bytes`: older entries go, and the oldest while the file is
-    larger; 0 switches the limit off. Checked at the start and once a day after writing.
+    larger; 0 switches the limit off. Checked at the start and once a day after writing. Age
+    counts from what had been stored last: a clock that jumps forward must not cost everything.
     """
 
     def __init__(self, path: Path, keep_days: int = 90, keep_bytes: int = 500 << 20) -> None:
@@ -236,7 +237,11 @@ class _Store:
 
     def write(self, batch: Sequence[Entry]) -> None:
         rows = [msgspec.structs.astuple(entry) for entry in batch]
+        now = newest = time.time()
+        due = not 0 <= now - self._tidied < DAY
         try:
+            if due:
+                newest = self._newest(self._ready(), now)
             self._insert(rows)
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
@@ -244,9 +249,8 @@ class _Store:
             self.close()
             self._note_damage(set_aside(self.path))
             self._insert(rows)
-        now = time.time()
-        if not 0 <= now - self._tidied < DAY:
-            self._tidy(now)
+        if due:
+            self._tidy(now, newest)
 
     def _insert(self, rows: Sequence[Sequence[object]]) -> None:
         connection = self._ready()
@@ -307,17 +311,23 @@ class _Store:
 
     # Retention
 
-    def _tidy(self, now: float) -> None:
+    def _newest(self, connection: sqlite3.Connection, now: float) -> float:
+        """When the last entry was stored, or now if it seems to come from later."""
+        row = connection.execute("select at from entries order by id desc limit 1").fetchone()
+        return min(now, row[0]) if row else now
+
+    def _tidy(self, now: float, newest: float | None = None) -> None:
         """Delete what is too old or too much. A failure is only logged: what was to be written is."""
         self._tidied = now
         try:
-            self._delete_old(self._ready(), now)
+            connection = self._ready()
+            self._delete_old(connection, self._newest(connection, now) if newest is None else newest)
         except (sqlite3.Error, OSError, Failure) as error:
             log.warning("cannot delete old entries of the journal: %s", reason(error))
 
-    def _delete_old(self, connection: sqlite3.Connection, now: float) -> None:
+    def _delete_old(self, connection: sqlite3.Connection, newest: float) -> None:
         if self._keep_days:
-            _delete(connection, "at < ?", now - self._keep_days * DAY)
+            _delete(connection, "at < ?", newest - self._keep_days * DAY)
         # Rows differ in size, so the share to delete is an estimate that is made again.
         for _ in range(8):
             share = self._excess(connection)

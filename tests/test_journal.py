@@ -290,6 +290,41 @@ async def test_entries_that_are_too_old_go(tmp_path: Path, real_clock: None) -> 
         assert [tool for _, tool, _ in stored(path)] == left
 
 
+async def test_a_clock_that_jumps_forward_costs_nothing(
+    tmp_path: Path, real_clock: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A year too late at the start, or while the daemon runs: age counts from what was stored last."""
+    path = tmp_path / "journal.db"
+    year = 365 * 86400
+    now = time.time()
+    async with running(Journal(path)) as journal:
+        for days in (100, 50, 0):
+            journal.record(entry(str(days), at=now - days * 86400))
+        await journal.query()
+        monkeypatch.setattr(time, "time", lambda: now + year)
+        journal.record(entry("late", at=now + year))
+        await journal.query()
+        assert [tool for _, tool, _ in stored(path)] == ["50", "0", "late"]
+        monkeypatch.undo()
+    async with running(Journal(path)):
+        pass
+    assert [tool for _, tool, _ in stored(path)] == ["50", "0", "late"], "and the clock was put right"
+
+
+async def test_a_journal_that_was_not_used_for_long_loses_nothing_at_the_start(
+    tmp_path: Path, real_clock: None
+) -> None:
+    path = tmp_path / "journal.db"
+    now = time.time()
+    async with running(Journal(path)) as journal:
+        for days in (500, 400):
+            journal.record(entry(str(days), at=now - days * 86400))
+    for left in (["500", "400"], ["400"]):
+        async with running(Journal(path, keep_days=90 if left == ["400"] else 200)):
+            pass
+        assert [tool for _, tool, _ in stored(path)] == left
+
+
 async def test_the_oldest_go_when_the_file_is_too_large(tmp_path: Path, real_clock: None) -> None:
     path = tmp_path / "journal.db"
     async with running(Journal(path, keep_bytes=0)) as journal:
