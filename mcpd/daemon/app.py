@@ -203,17 +203,34 @@ def _ready(broker: Broker, *, on_demand: bool) -> None:
 async def _heed_signals(
     broker: Broker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """SIGTERM and SIGINT stop, SIGHUP reads the files again. In force until everything has ended."""
+    """SIGTERM and SIGINT stop, SIGHUP reads the files again. In force until everything has ended.
+
+    In a terminal SIGHUP says that its window was closed. A reload accepts what is held, and nobody asked for
+    that then.
+    """
+    terminal = _has_terminal()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         task_status.started()
         async for signum in received:
             if signum != signal.SIGHUP:
                 broker.stop.set()
                 continue
+            if terminal:
+                log.info("the terminal was closed; mcpd goes on (mcpctl reload reads the files again)")
+                continue
             try:
                 await admin.reload(broker)
             except Failure as failure:
                 log.error("not reloaded: %s", failure.message)
+
+
+def _has_terminal() -> bool:
+    """Whether we belong to a terminal, which sends SIGHUP when it goes, whatever standard input is."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 async def _look_after(

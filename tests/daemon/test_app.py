@@ -135,7 +135,7 @@ def test_mcpctl_stop_is_answered(runner: Runner) -> None:
 
 
 def test_hangup_reads_the_files_again(runner: Runner) -> None:
-    process = runner.serving()
+    process = runner.serving(start_new_session=True)  # as under a service manager
     agents = runner.home.config / "mcpd" / "agents.d"
     agents.mkdir(parents=True)
     (agents / "coder.toml").write_text("schema = 1\n")
@@ -146,6 +146,38 @@ def test_hangup_reads_the_files_again(runner: Runner) -> None:
     process.send_signal(signal.SIGHUP)
     read_until(process, "not reloaded")
     assert (runner.control.parent / "agents" / "coder" / "mcp.sock").is_socket()
+
+
+#: Becomes what a terminal window starts: the leader of a session whose terminal is the one in argv[1].
+IN_TERMINAL = """
+import os, sys
+os.close(os.open(os.ttyname(int(sys.argv[1])), os.O_RDWR))  # the first one that a leader opens is its own
+os.execv(sys.executable, [sys.executable, "-I", "-m", "mcpd", "run"])
+"""
+
+
+def test_a_closed_terminal_accepts_nothing_that_is_held(runner: Runner) -> None:
+    """Hazard: the hangup of the window in which `mcpd run` stands is SIGHUP as well (a03)."""
+    agents = runner.home.config / "mcpd" / "agents.d"
+    agents.mkdir(parents=True)
+    window, terminal = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-c", IN_TERMINAL, str(terminal)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={"PATH": os.environ["PATH"], **runner.home.environ},
+        pass_fds=[terminal],
+        start_new_session=True,
+    )
+    runner.started.append(process)
+    os.close(terminal)
+    read_until(process, " serves ")
+    (agents / "coder.toml").write_text("schema = 1\n")
+    os.close(window)
+    read_until(process, "the terminal was closed")
+    assert runner.ask("daemon.status")["result"]["agents"] == ["default"]
 
 
 def test_a_broken_configuration_is_shown_and_does_not_stop_the_start(runner: Runner) -> None:
