@@ -121,7 +121,6 @@ class Session:
         self._fd = fd
         self._reader = broker.fleet.reader
         self._buffer = LineBuffer()
-        self._dropped = 0
         self._malformed = 0
         """Malformed messages since the last request."""
         self._first = True
@@ -161,9 +160,8 @@ class Session:
     def _feed(self, chunk: bytes) -> None:
         for line in self._buffer.feed(chunk):
             self.receive(line)
-        if self._buffer.dropped != self._dropped:
-            self._dropped = self._buffer.dropped
-            self._refuse_line(Failure("invalid_request", "a message is at most 16 MiB long"))
+        if self._buffer.ends:
+            self._refuse_dropped()
         self._call_workers()
         if self.writer.queued > QUEUE_HIGH:
             self._reader.pause(self._fd)
@@ -310,6 +308,14 @@ class Session:
         self._send(jsonrpc.error_line(b"null", error), None if self._malformed > MALFORMED else batch)
         if self._malformed > MALFORMED:
             raise Hopeless
+
+    def _refuse_dropped(self) -> None:
+        """Answer lines that were too long to be kept, under their ids where those can be seen."""
+        for head, tail in self._buffer.take_ends():
+            key = jsonrpc.requested_id(head, tail)
+            failure = Failure("invalid_request", "a message is at most 16 MiB long")
+            error = jsonrpc.error_text(failure.code, failure.message, failure.details())
+            self.writer.write(jsonrpc.error_line(b"null" if key in self._running else key, error))
 
     def _send(self, line: bytes, batch: Batch | None) -> None:
         if batch is None:

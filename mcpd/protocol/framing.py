@@ -5,13 +5,16 @@ from __future__ import annotations
 #: 16 MiB: the figure of systemd's varlink server; images as base64 are several MiB.
 LINE_LIMIT = 16 * 1024 * 1024
 
+#: Bytes of either end of a dropped line that are kept, so that whose it was can be told.
+ENDS = 200
+
 _BOM = b"\xef\xbb\xbf"
 
 
 class LineBuffer:
-    """Cuts chunks into lines. A line over the limit is dropped whole and counted, never kept."""
+    """Cuts chunks into lines. A line over the limit is dropped and counted, only its two ends are kept."""
 
-    __slots__ = ("_first", "_limit", "_parts", "_size", "_skipping", "dropped")
+    __slots__ = ("_first", "_head", "_limit", "_parts", "_size", "_skipping", "_tail", "dropped", "ends")
 
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit
@@ -19,7 +22,15 @@ class LineBuffer:
         self._size = 0
         self._skipping = False
         self._first = True
+        self._head = b""
+        self._tail = b""
         self.dropped = 0
+        self.ends: list[tuple[bytes, bytes]] = []
+        """Beginning and end of each dropped line that is over, until `take_ends`."""
+
+    def take_ends(self) -> list[tuple[bytes, bytes]]:
+        ends, self.ends = self.ends, []
+        return ends
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that this chunk completes, without blank ones and without the line feed."""
@@ -48,13 +59,17 @@ class LineBuffer:
         if len(line) <= self._limit:
             return line
         self.dropped += 1
+        self.ends.append((line[:ENDS], line[-ENDS:]))
         return b""
 
     def _keep(self, part: bytes) -> None:
         if self._skipping:
+            self._tail = (self._tail + part)[-ENDS:]
             return
         self._size += len(part)
         if self._size > self._limit:
+            line = b"".join(self._parts) + part
+            self._head, self._tail = line[:ENDS], line[-ENDS:]
             self._skipping = True
             self._parts.clear()
             self.dropped += 1
@@ -65,6 +80,8 @@ class LineBuffer:
         if self._parts or self._skipping:
             self._keep(end)
             line = b"" if self._skipping else b"".join(self._parts)
+            if self._skipping:
+                self.ends.append((self._head, self._tail))
             self._parts.clear()
             self._size = 0
             self._skipping = False

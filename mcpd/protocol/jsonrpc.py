@@ -15,14 +15,12 @@ import msgspec
 
 from mcpd.errors import Failure
 from mcpd.protocol.arrays import elements
+from mcpd.protocol.framing import ENDS
 
 ABSENT = msgspec.Raw()
 
 #: Messages of one array: what is in a line is taken at one go, and nobody else is served meanwhile.
 BATCH = 256
-
-#: Bytes of either end of a message that are looked at for its id where the whole is not read.
-ENDS = 200
 
 #: Values in what is read whole: the arguments of a call, and a server's message that must be mended.
 #: Far more would hold the loop for seconds.

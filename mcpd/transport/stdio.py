@@ -102,8 +102,8 @@ class Stdio:
         self._writer = LineWriter(self._stdin, nursery, self._over.set)
         self._reader = reader
         self._buffer = LineBuffer()
-        self._dropped = 0
         self._receive: Callable[[bytes], None] | None = None
+        self._too_long: Callable[[bytes, bytes], None] = lambda head, tail: None
         self._fault: Exception | None = None
         """What went wrong in here while a line was taken; raised by `run`, for this server's firewall."""
         self._end = trio.Event()
@@ -157,9 +157,18 @@ class Stdio:
     def write(self, line: bytes) -> bool:
         return self._writer.write(line)
 
-    async def run(self, receive: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
-        """Hand every line to `receive` until the process ends, then say how to `lost`, then clean up."""
+    async def run(
+        self,
+        receive: Callable[[bytes], None],
+        lost: Callable[[str], None],
+        dropped: Callable[[bytes, bytes], None],
+    ) -> None:
+        """Hand every line to `receive` until the process ends, then say how to `lost`, then clean up.
+
+        `dropped` gets the beginning and the end of each line over the limit.
+        """
         self._receive = receive
+        self._too_long = dropped
         self._reader.add(self._stdout, self._received)
         self._reader.add(self._stderr, self._heard)
         try:
@@ -198,13 +207,18 @@ class Stdio:
             for line in self._buffer.feed(chunk):
                 if self._receive is not None:
                     self._receive(line)
+            if self._buffer.ends:
+                self._dropped()
         except Exception as e:
             self._fault = e
             self._receive = None
             self._over.set()
-        if self._buffer.dropped != self._dropped:
-            self._dropped = self._buffer.dropped
-            self._ring.add(f"[mcpd] dropped {self._dropped} messages over the limit of 16 MiB")
+
+    def _dropped(self) -> None:
+        for head, tail in self._buffer.take_ends():
+            if self._receive is not None:
+                self._too_long(head, tail)
+        self._ring.add(f"[mcpd] dropped {self._buffer.dropped} messages over the limit of 16 MiB")
 
     def _heard(self, chunk: bytes | None) -> None:
         if chunk:

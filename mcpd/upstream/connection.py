@@ -164,6 +164,12 @@ class Connection:
         else:
             slot.settle(Failure("bad_answer", "the server's answer has neither a result object nor an error"))
 
+    def too_large(self, key: bytes) -> None:
+        """The answer to the request `key` was larger than a line may be."""
+        slot = self._pending.pop(_integer(key), None)
+        if slot is not None:
+            slot.settle(Failure("too_large", "the server's answer is larger than 16 MiB"))
+
     def _asked(self, message: Message) -> None:
         if self.settled.revision.stateless:
             self._remark(f"request {message.method[:100]!r} on a stateless connection dropped")

@@ -80,6 +80,12 @@ class Link:
         if settled is not None or self.opening.failed is not None:
             self._turned.set()
 
+    def dropped(self, head: bytes, tail: bytes) -> None:
+        """A line was too long to be kept; if it was an answer, its request is told."""
+        key = jsonrpc.answered_id(head, tail)
+        if self.connection is not None and key:
+            self.connection.too_large(key)
+
     def lost(self, how: str) -> None:
         """The transport ended; what waits is told after the connection has been withdrawn."""
         self.ending = how

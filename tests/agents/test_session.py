@@ -160,11 +160,15 @@ async def test_blank_lines_answers_and_unknown_notices_get_no_answer(home: Home,
 async def test_a_line_over_the_limit_costs_only_itself(home: Home, real_clock: None) -> None:
     async with staged(home) as stage:
         agent = await stage.attach()
-        await agent.line(request("1", params=json.dumps({"x": "x" * (17 << 20)})), request("2"))
-        error = (await agent.answer(None))["error"]
-        assert error["code"] == -32600
-        assert "16 MiB" in error["message"]
-        assert (await agent.answer(2))["result"] == {}
+        large = json.dumps({"x": "x" * (17 << 20)})
+        last = f'{{"method":"ping","params":{large},"jsonrpc":"2.0","id":"two"}}'
+        notice = f'{{"jsonrpc":"2.0","method":"notifications/x","params":{large}}}'
+        for line, ident in ((request("1", params=large), 1), (last, "two"), (notice, None)):
+            await agent.line(line, request("7"))
+            error = (await agent.answer(ident))["error"]
+            assert error["code"] == -32600
+            assert "16 MiB" in error["message"]
+            assert (await agent.answer(7))["result"] == {}
 
 
 async def test_bytes_may_come_in_any_pieces(home: Home, real_clock: None) -> None:

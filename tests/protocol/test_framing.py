@@ -46,6 +46,16 @@ def test_a_line_over_the_limit_is_dropped_and_the_next_is_not(places: list[int],
     # A long line that arrives whole in one chunk costs nothing, but is no less too long.
     assert got == [b"short", b"b" * 10]
     assert buffer.dropped == 1
+    assert len(buffer.take_ends()) == 1
+    assert buffer.take_ends() == []
+
+
+@given(st.lists(st.integers(0, 3000), max_size=40))
+def test_the_ends_of_a_dropped_line_are_kept(places: list[int]) -> None:
+    buffer = LineBuffer(limit=500)
+    line = bytes(range(48, 58)) * 250
+    assert feed(buffer, cut(line + b"\n" + line[::-1] + b"\nshort\n", places)) == [b"short"]
+    assert buffer.take_ends() == [(line[:200], line[-200:]), (line[:-201:-1], line[199::-1])]
 
 
 def test_a_dropped_line_is_not_kept_in_memory() -> None:

@@ -34,11 +34,15 @@ class Child:
         self.process = process
         self.ring = ring
         self.ending = ""
+        self.too_long: list[tuple[bytes, bytes]] = []
         self.over = trio.Event()
         self._send, self._receive = trio.open_memory_channel[bytes](10_000)
 
     def take(self, line: bytes) -> None:
         self._send.send_nowait(line)
+
+    def dropped(self, head: bytes, tail: bytes) -> None:
+        self.too_long.append((head, tail))
 
     def lost(self, how: str) -> None:
         self.ending = how
@@ -70,7 +74,7 @@ async def running(script: str, *argv: str, open_files: int | None = None) -> Asy
         async with trio.open_nursery() as nursery:
             process = await Stdio.spawn(launch, ring, nursery, reader, open_files)
             child = Child(process, ring)
-            nursery.start_soon(process.run, child.take, child.lost)
+            nursery.start_soon(process.run, child.take, child.lost, child.dropped)
             yield child
             nursery.cancel_scope.cancel()
         outer.cancel_scope.cancel()
@@ -301,3 +305,15 @@ def test_an_unfinished_line_is_kept_at_the_end() -> None:
 
 def test_signals_have_names_where_they_have_one() -> None:
     assert stdio._signal_name(signal.SIGTERM) == "SIGTERM"
+
+
+async def test_of_a_line_over_the_limit_both_ends_are_told(real_clock: None) -> None:
+    script = (
+        "import sys; sys.stdout.write('head' + 'x' * (17 << 20) + 'tail\\n' + 'next\\n'); sys.stdout.flush()"
+    )
+    async with running(script) as child:
+        assert await child.lines() == [b"next"]
+        [(head, tail)] = child.too_long
+        assert head.startswith(b"headxx")
+        assert tail.endswith(b"xxtail")
+        assert "16 MiB" in child.ring.last(1)[0][1]

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from mcpd.errors import Failure
 from mcpd.transport.base import ConnectFailed, ConnectionLost
 from mcpd.transport.pending import Deadlines, Slot
 from mcpd.upstream.connection import Connection
@@ -210,3 +211,35 @@ async def test_a_connection_that_takes_no_more_lines_is_withdrawn_at_once() -> N
     assert not slot.written, "it provably never arrived"
     ends.link.lost("the server exited with code 1")
     assert ends.link.ending == "the server exited with code 1"
+
+
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ('{"jsonrpc":"2.0","id":%d,"result":{"content":[', "]}}"),
+        ('{"result":{"content":[', ']},"jsonrpc":"2.0","id":%d}'),
+        ('{"error":{"code":1,"message":"', '"},"id":"%d","jsonrpc":"2.0"}'),
+    ],
+)
+async def test_an_answer_that_is_too_large_ends_its_request_at_once(head: str, tail: str) -> None:
+    ends = Ends()
+    connection = await ends.opened()
+
+    async def ask() -> None:
+        with pytest.raises(Failure) as caught:
+            await connection.ask("tools/call", timeout=60)
+        assert caught.value.kind == "too_large"
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        number = ends.wire.sent[-1]["id"]
+        ends.link.dropped(b'{"jsonrpc":"2.0","method":"x","params":{', b'},"id":%d}' % number)
+        ends.link.dropped(b'{"id":999,"result":{', b"}}")
+        ends.link.dropped(
+            (head % number if "%d" in head else head).encode(),
+            (tail % number if "%d" in tail else tail).encode(),
+        )
+    assert trio.current_time() - began < 1
+    assert ends.wire.methods[-1] == "tools/call", "and nothing is cancelled"
