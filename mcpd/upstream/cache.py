@@ -21,6 +21,8 @@ import msgspec
 from msgspec.structs import replace
 
 from mcpd import files
+from mcpd.catalog.content import one_line
+from mcpd.catalog.members import split_members
 from mcpd.catalog.tool import Catalog, Tool
 
 log = logging.getLogger(__name__)
@@ -59,6 +61,18 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 _DECODER = msgspec.json.Decoder(_File)
 
 
+def _is_sound(tool: Tool) -> bool:
+    """Whether the entry of a tool is one line and one object: it goes to agents as it stands."""
+    try:
+        members = split_members(b"{" + tool.rest + b"}")
+        for text in filter(None, tool.output or ()):
+            msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    parts = (tool.rest, *(tool.output or ()))
+    return "name" not in members and all(one_line(part) == part for part in parts)
+
+
 class CatalogCache:
     """The owner of the folder of cached catalogues."""
 
@@ -80,6 +94,9 @@ class CatalogCache:
         if (file.schema, file.name, file.digest) != (SCHEMA, name, digest):
             return None
         tools = tuple(replace(tool, rest=bytes(rest)[1:-1]) for tool, rest in file.tools)
+        if not all(map(_is_sound, tools)):
+            log.info("MCP '%s': the cached catalogue is not used: a definition is damaged", name)
+            return None
         # A time to come means that the clock was set back; how old it is cannot be known.
         fresh = 0 <= now - file.verified_at <= LEGACY_HOLDS
         return Cached(

@@ -161,3 +161,29 @@ def test_any_tool_comes_back(
     cached = cache.load("s", "digest", 1.0)
     assert cached is not None
     assert cached.catalog == catalog
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'"inputSchema": {', b'"inputSchema":\n{'),
+        (b'"inputSchema": {', b'"inputSchema":\r{'),
+        (b'{"inputSchema": {', b'{"name":"other","inputSchema": {'),
+        (b'{"inputSchema": {"type":"object", "x":1.0e2},', b'["inputSchema", {"type":"object", "x":1.0e2},'),
+        (b'"\\u00e4 ', b'"\xe4 '),
+        (b'["","dHJ1ZQ=="]', b'["","dHJ1ZQp9"]'),
+        (b'["","dHJ1ZQ=="]', b'["fQ==","dHJ1ZQ=="]'),
+    ],
+)
+def test_a_file_whose_texts_would_break_an_agents_line_is_none(
+    tmp_path: Path, before: bytes, after: bytes
+) -> None:
+    cache = CatalogCache(tmp_path)
+    cache.store("s", "digest", CATALOG, "modern", "r", 1.0)
+    path = tmp_path / "catalogue" / "s.json"
+    text = path.read_bytes()
+    assert text.count(before) == 1
+    path.write_bytes(text.replace(before, after))
+    assert cache.load("s", "digest", 1.0) is None
+    path.write_bytes(text)
+    assert cache.load("s", "digest", 1.0) is not None
