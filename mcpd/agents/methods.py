@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Any
 
 import msgspec
+import trio
 
 from mcpd import listing
 from mcpd.agents import cursors
@@ -37,6 +39,9 @@ log = logging.getLogger("mcpd.agents")
 
 #: What mcpd offers agents today; only what is declared here has a row below.
 CAPABILITIES: dict[str, Any] = {"tools": {"listChanged": True}}
+
+#: Seconds between two progress notices of one request that are passed on; those in between are dropped (5.8).
+PROGRESS_SPACING = 0.05
 
 _INVALID_PARAMS = -32602
 _EMPTY = b"{}"
@@ -216,9 +221,16 @@ def _forward_progress(session: Session, meta: bytes) -> Callable[[bytes], None] 
     if token[:1] not in b'"-0123456789' or not token:
         return None
 
+    due = -inf
+
     def forward(raw: bytes) -> None:
+        nonlocal due
+        now = trio.current_time()
+        if now < due:
+            return
         params = dialect.progress_params(raw, token)
         if params is not None:
+            due = now + PROGRESS_SPACING
             session.notice("notifications/progress", params)
 
     return forward

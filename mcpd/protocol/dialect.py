@@ -168,4 +168,5 @@ def progress_params(raw: bytes, token: bytes) -> bytes | None:
         return None
     values["progressToken"] = msgspec.Raw(token)
     values.pop("_meta", ABSENT)
-    return _encode(values)
+    # Some clients take a lone carriage return for the end of the line.
+    return _encode(values).replace(b"\r", b" ")

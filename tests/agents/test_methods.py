@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -494,3 +494,33 @@ async def test_one_server_alone_passes_its_instructions_on(home: Home, real_cloc
         modern = await stage.attach(revision=MODERN, server="tiny")
         assert (await modern.ask("server/discover"))["instructions"] == "be kind"
         assert re.fullmatch("[a-z]+", (await alone.tools())[0])
+
+
+class Notices:
+    """Stands where a session hears of notices."""
+
+    def __init__(self) -> None:
+        self.heard: list[float] = []
+
+    def notice(self, method: str, params: bytes) -> None:
+        assert method == "notifications/progress"
+        self.heard.append(json.loads(params)["progress"])
+
+
+async def test_a_flood_of_progress_becomes_twenty_notices_a_second() -> None:
+    session = Notices()
+    own = b'{"progressToken":"mine"}'
+    forward = methods._forward_progress(cast("Session", session), own)
+    another = methods._forward_progress(cast("Session", session), own)
+    assert forward is not None
+    assert another is not None
+    for step in range(1000):
+        forward(b'{"progress":%d}' % step)
+    assert session.heard == [0], "the first one at once"
+    another(b'{"progress":-1}')
+    assert session.heard == [0, -1], "each request for itself"
+    for step in range(1000, 1100):
+        await trio.sleep(0.01)
+        forward(b'{"progress":%d}' % step)
+    assert 18 <= len(session.heard) - 2 <= 20
+    assert session.heard[2:] == sorted(session.heard[2:])

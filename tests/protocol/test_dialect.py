@@ -88,3 +88,11 @@ def test_progress_goes_on_under_the_agents_token() -> None:
         "message": "half",
     }
     assert dialect.progress_params(b"[]", b"1") is None
+
+
+def test_progress_is_one_line_for_every_reader() -> None:
+    raw = b'{"progressToken":7,"progress":\r1,"x":{\r"y":1}}'
+    text = dialect.progress_params(raw, b'"mine"')
+    assert text is not None
+    assert b"\r" not in text
+    assert json.loads(text) == {"progressToken": "mine", "progress": 1, "x": {"y": 1}}
