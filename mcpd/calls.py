@@ -63,7 +63,9 @@ async def call_tool(
             verdict = "allow"
             if isinstance(decision, Deny):
                 verdict = "deny"
-                raise Failure("denied", decision.message, hint=decision.hint, server=row.upstream.name)
+                held = row.upstream.held
+                hint = f"{held}: mcpctl reload" if held else decision.hint
+                raise Failure("denied", decision.message, hint=hint, server=row.upstream.name)
             try:
                 raw = await request(
                     row.upstream,

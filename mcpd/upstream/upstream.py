@@ -163,15 +163,13 @@ class Upstream:
             text += f" ({status.reason})"
         if status.error:
             text += f": {status.error}"
+        if self.held and self.held not in text:
+            text += f"; {self.held}"
         data: dict[str, object] = {"server": self.name, "reason": status.reason}
         wait = max(0.0, self._not_before - trio.current_time())
         if wait:
             data["retry_after"] = round(wait, 1)
-        hint = (
-            "mcpctl reload"
-            if status.state == "held"
-            else f"mcpctl logs {self.name}; mcpctl reconnect {self.name}"
-        )
+        hint = "mcpctl reload" if self.held else f"mcpctl logs {self.name}; mcpctl reconnect {self.name}"
         return Failure("unavailable", text, hint=hint, **data)
 
     # ------------------------------------------------------------ for the owner
@@ -224,6 +222,10 @@ class Upstream:
         elif block:
             # What is switched off counts as off at once; `pid` stays until its process has ended.
             self._set(state=block, reason="", error="")
+        elif isinstance(definition, Faulty):
+            self._set(state="failed", reason=definition.reason, error=definition.message)
+        else:
+            self._set(state="connecting", reason="", error="")
 
     def retire(self) -> None:
         """The definition is gone: who waits is told; the owner cancels `run`."""

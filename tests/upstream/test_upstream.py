@@ -343,3 +343,28 @@ async def test_what_a_server_says_does_not_repeat_what_mcpd_holds_for_it(
         for words in (status.error, kept):
             assert "cannot log in with [SECRET] as alice" in words
         assert "sk-very-secret-value" not in caplog.text
+
+
+async def test_a_definition_that_became_faulty_says_so_at_once(real_clock: None, tmp_path: Path) -> None:
+    async with fleet_of(tiny(), cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        await until(upstream, fleet, is_state("connected"))
+        faulty = Faulty("tiny", "file", "bad_definition", "the file is not TOML")
+        fleet.apply(config_of(faulty), frozenset(), {})
+        with pytest.raises(Failure) as caught:
+            await upstream.reach(5)
+        assert "is failed (bad_definition): the file is not TOML" in caught.value.message
+
+
+async def test_what_waits_for_reload_is_said_to_who_wants_the_server(
+    real_clock: None, tmp_path: Path
+) -> None:
+    server = msgspec.structs.replace(tiny(), command="no-such-program-xyz")
+    async with fleet_of(server, cache=tmp_path) as fleet:
+        upstream = fleet.find("tiny")
+        await until(upstream, fleet, is_state("failed"))
+        fleet.apply(config_of(server), frozenset(), {"tiny": "its command changed"})
+        with pytest.raises(Failure) as caught:
+            await upstream.reach(5)
+        assert "its command changed" in caught.value.message
+        assert caught.value.hint == "mcpctl reload"
