@@ -56,7 +56,9 @@ async def call_tool(
     verdict = ""
     size = 0
     try:
-        arguments = arguments or b"{}"
+        if arguments in (b"", b"null"):
+            # Some clients write an absent map as null (Go's nil); no tool can mean anything else by it.
+            arguments = b"{}"
         jsonrpc.check_arguments(arguments)
         for _ in range(DECISIONS):
             decision = row.decision

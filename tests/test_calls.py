@@ -48,6 +48,16 @@ async def test_arguments_reach_the_server_as_the_same_text(
             assert f'"arguments":{arguments}' in text_of((await agent.answer(1))["result"])
 
 
+async def test_null_arguments_are_absent_ones(home: Home, real_clock: None) -> None:
+    """Go clients write an absent map so."""
+    async with Ear(home.root / "ear") as ear:
+        write_server(home, "lively", **ear.server())
+        async with staged(home) as stage:
+            agent = await stage.attach()
+            await agent.line(call_line("lively__raw", "null"))
+            assert '"arguments":{}' in text_of((await agent.answer(1))["result"])
+
+
 def call_line(tool: str, arguments: str, meta: str = "{}") -> str:
     params = f'{{"name":{json.dumps(tool)},"arguments":{arguments},"_meta":{meta}}}'
     return f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}'

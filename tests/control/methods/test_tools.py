@@ -203,7 +203,7 @@ async def test_the_operators_limit_ends_a_call(home: Home, real_clock: None) -> 
     assert refused.kind == "timed_out"
 
 
-@pytest.mark.parametrize("arguments", [b"[]", b"null", b'{"a":1,"a":2}', b'{"a":NaN}', b'{"a":"\\ud800"}'])
+@pytest.mark.parametrize("arguments", [b"[]", b'{"a":1,"a":2}', b'{"a":NaN}', b'{"a":"\\ud800"}'])
 async def test_arguments_with_two_meanings_are_refused_b29(
     home: Home, real_clock: None, arguments: bytes
 ) -> None:
