@@ -1,12 +1,17 @@
-"""What every transport to a server has in common."""
+"""What every transport to a server has in common.
+
+A transport sends what its owner writes (`Sender`) and tells its owner what comes of it (`Receiver`).
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from mcpd.api.status import Reason
+from mcpd.errors import Failure
+from mcpd.protocol.revisions import Revision
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -31,11 +36,73 @@ class ConnectFailed(Exception):
 
 
 class ConnectionLost(Exception):
-    """The connection ended while a request waited."""
+    """The connection ended while a request waited, or the request provably never reached the server."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
 
 
-class Sender(Protocol):
-    """The sending half of a transport."""
+class Unanswered(Failure):
+    """A request to which a transport brought no JSON-RPC answer.
+
+    `kind` is `bad_answer`, `unavailable`, `needs_login`, `outcome_unknown` or `too_large`.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        reason: Reason,
+        status: int = 0,
+        reached: bool = True,
+        hint: str = "",
+        **data: Any,
+    ) -> None:
+        super().__init__(kind, message, hint=hint, **data)
+        self.reason = reason
+        """What it says about the server, should the connection end by it."""
+        self.status = status
+        """The HTTP status that came instead; 0 where none did."""
+        self.reached = reached
+        """The server may have acted on the request (D3)."""
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a connection ended."""
+
+    reason: Reason
+    message: str
+    lasting: bool = False
+    """Nothing but a person can help, so it is not retried by itself (D8)."""
+    anew: bool = False
+    """Only the session is gone: the server is there, and is opened again at once (3.2)."""
+
+
+class Receiver(Protocol):
+    """What a transport tells. All of it is called from the transport's tasks, and must not wait."""
+
+    def receive(self, line: bytes, on: bytes = b"") -> None:
+        """One message. `on`: the id's JSON text of the request on whose own stream it came; empty where
+        there is one stream for everything."""
+        ...
+
+    def failed(self, key: bytes, failure: Unanswered | ConnectionLost) -> None:
+        """The request `key` (its id's JSON text) gets no answer; with ConnectionLost, it never arrived."""
+        ...
+
+    def lost(self, ending: Ending) -> None:
+        """Nothing more comes, and nothing more can be sent."""
+        ...
+
+    def dropped(self, head: bytes, tail: bytes) -> None:
+        """A message was over the limit; `head` and `tail` are its two ends."""
+        ...
+
+
+class Outlet(Protocol):
+    """Where messages to a server go."""
 
     @property
     def queued(self) -> int:
@@ -44,4 +111,12 @@ class Sender(Protocol):
 
     def write(self, line: bytes) -> bool:
         """Send one message; False when it provably cannot arrive any more."""
+        ...
+
+
+class Sender(Outlet, Protocol):
+    """The sending half of a transport."""
+
+    def settle(self, revision: Revision) -> None:
+        """Both sides speak this revision from here on."""
         ...

@@ -15,14 +15,14 @@ import resource
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 
 import trio
 
 from mcpd.protocol.framing import LineBuffer
+from mcpd.protocol.revisions import Revision
 from mcpd.transport import sweep
-from mcpd.transport.base import ConnectFailed, Launch
+from mcpd.transport.base import ConnectFailed, Ending, Launch, Receiver
 from mcpd.transport.lines import LineWriter
 from mcpd.transport.reader import Reader
 from mcpd.transport.sweep import MARKER
@@ -102,8 +102,7 @@ class Stdio:
         self._writer = LineWriter(self._stdin, nursery, self._over.set)
         self._reader = reader
         self._buffer = LineBuffer()
-        self._receive: Callable[[bytes], None] | None = None
-        self._too_long: Callable[[bytes, bytes], None] = lambda head, tail: None
+        self._receiver: Receiver | None = None
         self._fault: Exception | None = None
         """What went wrong in here while a line was taken; raised by `run`, for this server's firewall."""
         self._end = trio.Event()
@@ -157,18 +156,12 @@ class Stdio:
     def write(self, line: bytes) -> bool:
         return self._writer.write(line)
 
-    async def run(
-        self,
-        receive: Callable[[bytes], None],
-        lost: Callable[[str], None],
-        dropped: Callable[[bytes, bytes], None],
-    ) -> None:
-        """Hand every line to `receive` until the process ends, then say how to `lost`, then clean up.
+    def settle(self, revision: Revision) -> None:
+        """Lines are framed alike in every revision (3.1)."""
 
-        `dropped` gets the beginning and the end of each line over the limit.
-        """
-        self._receive = receive
-        self._too_long = dropped
+    async def run(self, receiver: Receiver) -> None:
+        """Hand every line to `receiver` until the process ends, then say how, then clean up."""
+        self._receiver = receiver
         self._reader.add(self._stdout, self._received)
         self._reader.add(self._stderr, self._heard)
         try:
@@ -178,11 +171,11 @@ class Stdio:
                 with trio.move_on_after(LAST_WORDS):
                     await (self._end.wait() if self._process.returncode is not None else self._process.wait())
                 self._ring.flush()
-                self._receive = None
-                lost(self.ending())
+                self._receiver = None
+                receiver.lost(Ending("exited", self.ending()))
                 nursery.cancel_scope.cancel()
         finally:
-            self._receive = None
+            self._receiver = None
             with trio.CancelScope(shield=True):
                 await self._stop()
         if self._fault is not None:
@@ -205,19 +198,19 @@ class Stdio:
             return
         try:
             for line in self._buffer.feed(chunk):
-                if self._receive is not None:
-                    self._receive(line)
+                if self._receiver is not None:
+                    self._receiver.receive(line)
             if self._buffer.ends:
                 self._dropped()
         except Exception as e:
             self._fault = e
-            self._receive = None
+            self._receiver = None
             self._over.set()
 
     def _dropped(self) -> None:
         for head, tail in self._buffer.take_ends():
-            if self._receive is not None:
-                self._too_long(head, tail)
+            if self._receiver is not None:
+                self._receiver.dropped(head, tail)
         self._ring.add(f"[mcpd] dropped {self._buffer.dropped} messages over the limit of 16 MiB")
 
     def _heard(self, chunk: bytes | None) -> None:

@@ -103,7 +103,7 @@ class Attempt:
     async def _run(self, process: Stdio, link: Link) -> None:
         self._around.spawned(process.pid)
         try:
-            await process.run(link.receive, link.lost, link.dropped)
+            await process.run(link)
         finally:
             self._around.ended(process.pid)
 

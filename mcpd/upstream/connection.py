@@ -14,7 +14,7 @@ from mcpd.errors import Failure, ServerError
 from mcpd.protocol import dialect, jsonrpc
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.shapes import CancelledParams, ErrorShape, ProgressParams, read_result
-from mcpd.transport.base import ConnectionLost, Sender
+from mcpd.transport.base import ConnectionLost, Outlet, Unanswered
 from mcpd.transport.pending import Deadlines, Slot
 from mcpd.upstream.opening import Settled, refusal
 
@@ -34,7 +34,7 @@ class Connection:
     def __init__(
         self,
         settled: Settled,
-        sender: Sender,
+        sender: Outlet,
         deadlines: Deadlines,
         tools_changed: Callable[[], None],
         remark: Callable[[str], None],
@@ -169,6 +169,13 @@ class Connection:
         slot = self._pending.pop(_integer(key), None)
         if slot is not None:
             slot.settle(Failure("too_large", "the server's answer is larger than 16 MiB"))
+
+    def failed(self, key: bytes, failure: Unanswered | ConnectionLost) -> None:
+        """The transport brings no answer to the request `key`."""
+        slot = self._pending.pop(key, None)
+        if slot is not None:
+            slot.written = isinstance(failure, Unanswered) and failure.reached
+            slot.settle(failure)
 
     def _asked(self, message: Message) -> None:
         if self.settled.revision.stateless:

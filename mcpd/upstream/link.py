@@ -7,7 +7,7 @@ from collections.abc import Callable
 import trio
 
 from mcpd.protocol import jsonrpc
-from mcpd.transport.base import ConnectFailed, Sender
+from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Sender, Unanswered
 from mcpd.transport.pending import Deadlines
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.opening import PROBE_SILENCE, Opening
@@ -64,7 +64,7 @@ class Link:
         self._withdraw()
         return False
 
-    def receive(self, line: bytes) -> None:
+    def receive(self, line: bytes, on: bytes = b"") -> None:
         if self.connection is not None:
             self.connection.receive(line)
             return
@@ -76,6 +76,8 @@ class Link:
         settled = self.opening.settled
         if settled is not None:
             self.connection = Connection(settled, self, self._deadlines, self._tools_changed, self._remark)
+        if settled is not None:
+            self._sender.settle(settled.revision)
         self._send(lines)
         if settled is not None or self.opening.failed is not None:
             self._turned.set()
@@ -86,9 +88,17 @@ class Link:
         if self.connection is not None and key:
             self.connection.too_large(key)
 
-    def lost(self, how: str) -> None:
+    def failed(self, key: bytes, failure: Unanswered | ConnectionLost) -> None:
+        """A request gets no answer; while the revision is not settled, nothing can follow."""
+        if self.connection is not None:
+            self.connection.failed(key, failure)
+        else:
+            reason = failure.reason if isinstance(failure, Unanswered) else "failed"
+            self.lost(Ending(reason, failure.message))
+
+    def lost(self, ending: Ending) -> None:
         """The transport ended; what waits is told after the connection has been withdrawn."""
-        self.ending = how
+        self.ending = ending.message
         self._withdraw()
         self._turned.set()
         self.over.set()

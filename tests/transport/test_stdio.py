@@ -17,7 +17,7 @@ import pytest
 import trio
 
 from mcpd.transport import stdio, sweep
-from mcpd.transport.base import ConnectFailed, Launch
+from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Launch, Unanswered
 from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import StderrRing, Stdio
 from mcpd.transport.sweep import MARKER
@@ -38,14 +38,18 @@ class Child:
         self.over = trio.Event()
         self._send, self._receive = trio.open_memory_channel[bytes](10_000)
 
-    def take(self, line: bytes) -> None:
+    def receive(self, line: bytes, on: bytes = b"") -> None:
         self._send.send_nowait(line)
+
+    def failed(self, key: bytes, failure: Unanswered | ConnectionLost) -> None:
+        raise AssertionError("a pipe knows nothing of requests")
 
     def dropped(self, head: bytes, tail: bytes) -> None:
         self.too_long.append((head, tail))
 
-    def lost(self, how: str) -> None:
-        self.ending = how
+    def lost(self, ending: Ending) -> None:
+        assert ending.reason == "exited"
+        self.ending = ending.message
         self.over.set()
 
     async def line(self) -> bytes:
@@ -74,7 +78,7 @@ async def running(script: str, *argv: str, open_files: int | None = None) -> Asy
         async with trio.open_nursery() as nursery:
             process = await Stdio.spawn(launch, ring, nursery, reader, open_files)
             child = Child(process, ring)
-            nursery.start_soon(process.run, child.take, child.lost, child.dropped)
+            nursery.start_soon(process.run, child)
             yield child
             nursery.cancel_scope.cancel()
         outer.cancel_scope.cancel()

@@ -10,7 +10,8 @@ import trio
 import trio.testing
 
 from mcpd.errors import Failure
-from mcpd.transport.base import ConnectFailed, ConnectionLost
+from mcpd.protocol.revisions import Revision
+from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending
 from mcpd.transport.pending import Deadlines, Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.link import Link
@@ -23,6 +24,7 @@ class Wire:
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
         self.open = True
+        self.revision = ""
 
     queued = 0
 
@@ -30,6 +32,9 @@ class Wire:
         if self.open:
             self.sent.append(json.loads(line))
         return self.open
+
+    def settle(self, revision: Revision) -> None:
+        self.revision = revision.name
 
     @property
     def methods(self) -> list[str]:
@@ -77,7 +82,7 @@ async def test_a_refused_probe_is_followed_by_the_handshake() -> None:
     ends = Ends()
     connection = await ends.opened()
     assert ends.wire.methods == ["server/discover", "initialize", "notifications/initialized"]
-    assert connection.settled.revision.name == "2025-06-18"
+    assert connection.settled.revision.name == ends.wire.revision == "2025-06-18"
 
 
 async def test_a_probe_that_a_modern_error_answers_is_no_reason_to_fall_back() -> None:
@@ -163,7 +168,7 @@ async def test_an_end_during_the_opening_is_told_with_its_words() -> None:
 
         nursery.start_soon(fail)
         await trio.testing.wait_all_tasks_blocked()
-        ends.link.lost("the server exited with code 3")
+        ends.link.lost(Ending("exited", "the server exited with code 3"))
     assert ends.link.over.is_set()
 
 
@@ -193,7 +198,7 @@ async def test_a_dying_connection_is_withdrawn_before_anybody_is_told() -> None:
         nursery.start_soon(call)
         nursery.start_soon(watch)
         await trio.testing.wait_all_tasks_blocked()
-        ends.link.lost("the server closed its output")
+        ends.link.lost(Ending("exited", "the server closed its output"))
     assert seen == [1, 0, 0]
 
 
@@ -209,7 +214,7 @@ async def test_a_connection_that_takes_no_more_lines_is_withdrawn_at_once() -> N
         await connection.exchange("tools/call", b"", b"", slot)
     assert withdrawn
     assert not slot.written, "it provably never arrived"
-    ends.link.lost("the server exited with code 1")
+    ends.link.lost(Ending("exited", "the server exited with code 1"))
     assert ends.link.ending == "the server exited with code 1"
 
 
