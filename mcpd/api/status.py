@@ -23,6 +23,8 @@ Reason = Literal[
     "",
     "unreachable",
     "access_denied",
+    "needs_auth",
+    "session_lost",
     "not_responding",
     "failed",
     "bad_definition",

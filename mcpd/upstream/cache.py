@@ -27,7 +27,9 @@ from mcpd.catalog.tool import Catalog, Tool
 
 log = logging.getLogger(__name__)
 
-Era = Literal["legacy", "modern", ""]
+Era = Literal["legacy", "modern", "sse", ""]
+
+_ERAS: dict[str, Era] = {"legacy": "legacy", "modern": "modern", "sse": "sse"}
 
 SCHEMA = 1
 MAX_FILE = 16 << 20
@@ -82,7 +84,7 @@ class CatalogCache:
     def load(self, name: str, digest: str, now: float) -> Cached | None:
         """What a server of this definition offered; None when that is not known.
 
-        Never fails. A verdict "legacy" is forgotten after 24 h: servers are updated.
+        Never fails. A verdict other than "modern" is forgotten after 24 h: servers are updated.
         """
         try:
             file = _DECODER.decode(files.read_own(self._path(name), MAX_FILE))
@@ -101,20 +103,20 @@ class CatalogCache:
         fresh = 0 <= now - file.verified_at <= LEGACY_HOLDS
         return Cached(
             catalog=replace(file.catalog, tools=tools),
-            era="" if file.era == "legacy" and not fresh else file.era,
+            era="" if file.era != "modern" and not fresh else file.era,
             revision=file.revision,
             verified_at=file.verified_at,
         )
 
     def store(self, name: str, digest: str, catalog: Catalog, era: str, revision: str, now: float) -> None:
-        """Keep what a server offers now; `era`: "legacy", "modern", anything else is not known.
+        """Keep what a server offers now; `era`: one of Era, anything else is not known.
 
-        A verdict "legacy" that still held keeps its age: nobody asked the server again.
+        A verdict "legacy" or "sse" that still held keeps its age: nobody asked the server again.
         Never fails: at worst the next start knows less.
         """
-        verdict: Era = "legacy" if era == "legacy" else "modern" if era == "modern" else ""
+        verdict = _ERAS.get(era, "")
         before = self.load(name, digest, now)
-        if verdict == "legacy" and before is not None and before.era == "legacy":
+        if verdict in ("legacy", "sse") and before is not None and before.era == verdict:
             now = before.verified_at
         if before == Cached(catalog, verdict, revision, now):
             return

@@ -57,7 +57,7 @@ class Keeper:
         self.stale = False
         """A list_changed notice came and the refetch is not through yet."""
         self.era = "auto"
-        """What the server spoke last: "legacy", "modern", or "auto" for not known (4.6)."""
+        """What the server spoke last: "legacy", "modern", "sse" (3.4), or "auto" for not known (4.6)."""
         self._era_since = 0.0
         self._name = name
         self._cache = cache
@@ -83,14 +83,13 @@ class Keeper:
         return cached
 
     def era_now(self) -> str:
-        """The era to begin with; a verdict "legacy" is asked anew after a day, servers are updated (4.6)."""
-        if self.era == "legacy" and not 0 <= time.time() - self._era_since <= LEGACY_HOLDS:
+        """The era to begin with; an older one is asked anew after a day, servers are updated (4.6)."""
+        if self.era in ("legacy", "sse") and not 0 <= time.time() - self._era_since <= LEGACY_HOLDS:
             self.era = "auto"
         return self.era
 
-    def settle_era(self, *, stateless: bool) -> None:
-        """The server has just spoken."""
-        era = "modern" if stateless else "legacy"
+    def settle_era(self, era: str) -> None:
+        """The server has just spoken so; "auto" where that says nothing for the next time."""
         if era != self.era:
             self.era = era
             self._era_since = time.time()

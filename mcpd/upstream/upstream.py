@@ -332,7 +332,7 @@ class Upstream:
                 link, connection = await attempt.open(self._keeper.era_now())
                 self.opened_in = trio.current_time() - began
                 if attempt.server.protocol in ("auto", "legacy"):
-                    self._keeper.settle_era(stateless=connection.settled.revision.stateless)
+                    self._keeper.settle_era("modern" if connection.settled.revision.stateless else "legacy")
                 return link, connection, await self._keeper.fetch(connection)
         except trio.TooSlowError:
             raise ConnectFailed("not_responding", f"no answer within {attempt.limit:g} s") from None

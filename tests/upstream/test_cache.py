@@ -64,11 +64,13 @@ def test_another_definition_or_server_has_nothing(tmp_path: Path) -> None:
         ("legacy", LEGACY_HOLDS + 1, ""),
         # The clock was set back.
         ("legacy", -1.0, ""),
+        ("sse", LEGACY_HOLDS, "sse"),
+        ("sse", LEGACY_HOLDS + 1, ""),
         ("modern", 1e9, "modern"),
         ("auto", 0.0, ""),
     ],
 )
-def test_a_legacy_verdict_holds_for_a_day(tmp_path: Path, era: str, age: float, expected: str) -> None:
+def test_an_older_verdict_holds_for_a_day(tmp_path: Path, era: str, age: float, expected: str) -> None:
     cache = CatalogCache(tmp_path)
     cache.store("s", "digest", CATALOG, era, "r", 1000.0)
     cached = cache.load("s", "digest", 1000.0 + age)

@@ -311,12 +311,12 @@ async def test_a_server_that_does_not_know_subscriptions_is_not_asked_again(
 # ----------------------------------------------------------------------- the era
 
 
-@pytest.mark.parametrize(("stateless", "age", "era"), [(True, 1e9, "modern"), (False, 10.0, "legacy")])
+@pytest.mark.parametrize(("era", "age"), [("modern", 1e9), ("legacy", 10.0), ("sse", 10.0)])
 async def test_what_a_server_spoke_is_remembered(
-    tmp_path: Path, real_clock: None, stateless: bool, age: float, era: str
+    tmp_path: Path, real_clock: None, era: str, age: float
 ) -> None:
     kept = Kept(tmp_path)
-    kept.keeper.settle_era(stateless=stateless)
+    kept.keeper.settle_era(era)
     await kept.open()
     again = Kept(tmp_path)
     again.keeper.restore(SERVER)
@@ -324,12 +324,13 @@ async def test_what_a_server_spoke_is_remembered(
     assert again.keeper.era_now() == era
 
 
-def test_a_legacy_verdict_is_asked_anew_after_a_day(tmp_path: Path) -> None:
+@pytest.mark.parametrize("era", ["legacy", "sse"])
+def test_an_older_verdict_is_asked_anew_after_a_day(tmp_path: Path, era: str) -> None:
     keeper = Kept(tmp_path).keeper
-    keeper.settle_era(stateless=False)
+    keeper.settle_era(era)
     keeper._era_since -= LEGACY_HOLDS + 1
     assert keeper.era_now() == "auto"
-    keeper.settle_era(stateless=False)
-    assert keeper.era_now() == "legacy"
+    keeper.settle_era(era)
+    assert keeper.era_now() == era
     keeper._era_since += 3600
     assert keeper.era_now() == "auto", "a clock that was set back proves nothing"
