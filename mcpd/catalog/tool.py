@@ -15,6 +15,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mcpd.catalog.members import foreign_meta, join_members, split_members
+from mcpd.catalog.prompt import Prompt
+from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.schema import AnyObject, Root, free_schema, object_schema
 from mcpd.protocol.arrays import elements
 
@@ -39,6 +41,9 @@ class Tool(msgspec.Struct, frozen=True):
     output: tuple[bytes, bytes] | None = None
     """The outputSchema where its root is not plainly an object, which 2026-07-28 allows: as
     older agents may see it (empty: not at all), and as sent. It is not part of `rest` then."""
+    wraps: str = ""
+    """For a tool of mcpd's own that stands for another primitive (a10): the method it wraps, such as
+    "resources/read". Empty for a server's own tool."""
 
     def entry(self, name: str, *, stateless: bool = False) -> bytes:
         """The definition as JSON text under the given name, for an agent of either era."""
@@ -50,13 +55,22 @@ class Tool(msgspec.Struct, frozen=True):
         return text + b"}"
 
 
+#: What a server may advertise that decides what agents can be offered (5.1).
+Feature = Literal["tools", "resources", "resources.subscribe", "prompts", "completions", "logging"]
+
+
 class Catalog(msgspec.Struct, frozen=True):
     """All that one server offers, at one moment."""
 
     tools: tuple[Tool, ...] = ()
     instructions: str = ""
     warnings: tuple[str, ...] = ()
-    """What was left out or mended, each with the tool and the reason (b24)."""
+    """What was left out or mended, each with the entry and the reason (b24)."""
+    resources: tuple[Resource, ...] = ()
+    templates: tuple[Template, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    features: frozenset[Feature] = frozenset()
+    """What the server advertises, in the era that it was spoken to in."""
 
 
 class Limits(msgspec.Struct, frozen=True):
