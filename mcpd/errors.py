@@ -39,6 +39,8 @@ KINDS: dict[str, int] = {
     "refused": 1021,
     "api_mismatch": 1022,
     "stopping": 1023,
+    "no_such_resource": 1024,
+    "no_such_prompt": 1025,
 }
 
 #: Verdicts that an agent sees as a result with isError, not as a JSON-RPC error (D13).

@@ -33,6 +33,8 @@ MODULES = {
     "tools": "tools",
     "describe": "tools",
     "call": "tools",
+    "resources": "resources",
+    "prompts": "prompts",
     "bridge": "bridge",
     "reload": "daemon",
     "stop": "daemon",

@@ -7,72 +7,38 @@ import sys
 
 from mcpctl import output
 from mcpctl.commands import SLOW, Command, reach, waiting
+from mcpctl.commands.pages import Listing, every, gist
 from mcpctl.errors import DONE, TOOL_ERROR, CallError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from mcpctl.client import Client
     from mcpctl.commands import Arguments
 
-#: Pages after which the daemon is taken to be repeating itself: a server has at most 10,000 tools (b24).
-MOST_PAGES = 1000
-
-
-class Listing:
-    """All pages of one listing."""
-
-    def __init__(self) -> None:
-        self.tools: list[Any] = []
-        self.left_out: list[str] = []
-
-    def text(self) -> str:
-        return json.dumps({"tools": self.tools, "left_out": self.left_out}, ensure_ascii=False)
-
-    def say(self) -> None:
-        if self.tools:
-            rows = ((t["name"], t["risk"], t["approval"], gist(t)) for t in self.tools)
-            output.say(output.table(("TOOL", "RISK", "APPROVAL", "DESCRIPTION"), rows))
-        else:
-            output.note("no tools")
-        for reason in self.left_out:
-            output.note(f"left out: {reason}")
-
-
 #: Seconds that the daemon may take to end a call whose time is up.
 GRACE = 2.0
 
-#: How often a listing is begun that changes while it is read.
-MOST_STARTS = 5
+
+class Tools(Listing):
+    noun = "tools"
+    head = ("TOOL", "RISK", "APPROVAL", "DESCRIPTION")
+
+    @property
+    def tools(self) -> list[Any]:
+        return self.entries
+
+    def row(self, entry: Any) -> Sequence[object]:
+        what = gist(entry["title"], entry["description"])
+        return entry["name"], entry["risk"], entry["approval"], what
 
 
-def every_tool(mcpd: Client, params: dict[str, str], limit: float) -> Listing:
-    """`tools.list`, all pages; from the start again when the daemon cannot go on with a changed list."""
-    listing, cursor, starts = Listing(), "", 1
-    for _ in range(MOST_PAGES):
-        try:
-            page = mcpd.call("tools.list", {**params, "cursor": cursor} if cursor else params, limit)
-        except CallError as error:
-            if error.kind != "invalid_params" or not cursor or starts == MOST_STARTS:
-                raise
-            listing, cursor, starts = Listing(), "", starts + 1
-            continue
-        listing.tools += page["tools"]
-        # The reasons belong to the whole listing and may come with every page.
-        listing.left_out += [reason for reason in page["left_out"] if reason not in listing.left_out]
-        cursor = page["next_cursor"]
-        if not cursor:
-            return listing
-    raise CallError("bad_answer", f"cannot read a list of more than {MOST_PAGES} pages")
-
-
-def gist(tool: Any) -> str:
-    """What a tool does, in one line: its title, else the first line of its description."""
-    text = str(tool["title"] or tool["description"]).strip().partition("\n")[0]
-    return text if len(text) <= 120 else text[:119] + "…"
+def every_tool(mcpd: Client, params: dict[str, str], limit: float) -> Tools:
+    """`tools.list`, all pages."""
+    return every(Tools, mcpd, params, limit)
 
 
 def tools(options: Namespace) -> int:
@@ -145,9 +111,7 @@ def call(options: Namespace) -> int:
         output.say_json(answer)
     else:
         say_result(result)
-    for reason in left_out(result):
-        setting = " (max_result in config.toml)" if "the limit is" in reason else ""
-        output.note(f"the answer is cut: {reason}{setting}")
+    note_cuts(result, "content")
     return TOOL_ERROR if result.get("isError") is True else DONE
 
 
@@ -306,12 +270,20 @@ def say_result(result: Any) -> None:
         output.say(output.visible_json(json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)))
 
 
-def left_out(result: Any) -> list[str]:
-    """What mcpd says that it left out of a result, in text blocks at its end (a18)."""
+def note_cuts(result: Any, member: str) -> None:
+    """Say beside an answer what mcpd left out of it (a18)."""
+    for reason in left_out(result.get(member)):
+        setting = " (max_result in config.toml)" if "the limit is" in reason else ""
+        output.note(f"the answer is cut: {reason}{setting}")
+
+
+def left_out(parts: Any) -> list[str]:
+    """What mcpd says that it left out, in texts of its own at the end: content blocks, the parts of a
+    resource, messages of a prompt."""
     reasons: list[str] = []
-    blocks = result.get("content")
-    for block in blocks[::-1] if isinstance(blocks, list) else ():
-        text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else None
+    for part in parts[::-1] if isinstance(parts, list) else ():
+        inner = part.get("content", part) if isinstance(part, dict) else None
+        text = inner.get("text") if isinstance(inner, dict) else None
         if not isinstance(text, str) or not (text.startswith("[mcpd: ") and "left out" in text):
             break
         reasons.insert(0, text.removeprefix("[mcpd: ").removesuffix("]"))

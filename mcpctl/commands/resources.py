@@ -1,0 +1,89 @@
+"""Resources: list them with their templates, read one."""
+
+from __future__ import annotations
+
+from mcpctl import output
+from mcpctl.commands import SLOW, Command, reach, waiting
+from mcpctl.commands.pages import Listing, every, gist
+from mcpctl.commands.tools import GRACE, binary, note_cuts, readable
+from mcpctl.errors import DONE, CallError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mcpctl.commands import Arguments
+
+
+class Resources(Listing):
+    noun = "resources"
+    head = ("URI", "TYPE", "APPROVAL", "DESCRIPTION")
+
+    def row(self, entry: Any) -> Sequence[object]:
+        kind = "template" if entry["template"] else entry["mime_type"] or "-"
+        what = gist(entry["title"], entry["label"], entry["description"])
+        return entry["name"], kind, entry["approval"], what
+
+
+def resources(options: Namespace) -> int:
+    """List resources and templates, or read one: mcpctl resources read URI."""
+    if options.action == "read":
+        return read(options)
+    if options.uri is not None:
+        raise CallError("usage", f'cannot list "{options.uri}"', "mcpctl resources read URI")
+    given = {"server": options.server, "agent": options.agent}
+    with reach(options) as mcpd:
+        listing = every(Resources, mcpd, {k: v for k, v in given.items() if v}, options.timeout or SLOW)
+    if options.json:
+        output.say_json(listing.text())
+    else:
+        listing.say()
+    return DONE
+
+
+def read(options: Namespace) -> int:
+    if options.uri is None:
+        raise CallError("usage", "no resource named", "mcpctl resources lists them")
+    if options.agent:
+        raise CallError("usage", "--agent is for the list")
+    params: dict[str, Any] = {"uri": readable(options.uri)}
+    if options.server:
+        params["server"] = readable(options.server)
+    if options.timeout:
+        params["timeout"] = options.timeout
+    limit = options.timeout + GRACE if options.timeout else None
+    with reach(options) as mcpd:
+        found, answer = mcpd.request("resources.read", params, limit)
+    result = found["result"]
+    if options.json:
+        output.say_json(answer)
+    else:
+        say_contents(result)
+    note_cuts(result, "contents")
+    return DONE
+
+
+def say_contents(result: Any) -> None:
+    """A ReadResourceResult for people: text as it is, everything else in a line."""
+    contents = result.get("contents")
+    for part in contents if isinstance(contents, list) else ():
+        part = part if isinstance(part, dict) else {}
+        text = str(part["text"]) if "text" in part else binary(part.get("mimeType"), part.get("blob"))
+        output.say(output.visible_block(text))
+
+
+def _resources(arguments: Arguments) -> None:
+    arguments.add_argument(
+        "action", choices=("list", "read"), nargs="?", default="list", help="what to do; list if not said"
+    )
+    arguments.add_argument("uri", metavar="URI", nargs="?", help="the resource to read, as the list names it")
+    arguments.add_argument(
+        "--server", metavar="SERVER", help="only this server's; with read: URI is this server's own"
+    )
+    arguments.add_argument("--agent", metavar="AGENT", help="list only what this agent may read")
+    waiting(arguments)
+
+
+COMMANDS = (Command("resources", resources, _resources),)
