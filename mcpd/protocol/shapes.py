@@ -5,7 +5,7 @@ Every reader takes JSON text from a peer and is lenient about members it does no
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"
 META_SERVER = "io.modelcontextprotocol/serverInfo"
 META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+META_LEVEL = "io.modelcontextprotocol/logLevel"
 
 #: The last results may be cached for none of the time: what an agent may see can change at any moment.
 LIST_CACHING = b'"ttlMs":0,"cacheScope":"private"'
@@ -31,6 +32,51 @@ class CallParams(msgspec.Struct, frozen=True):
     name: str
     arguments: msgspec.Raw = ABSENT
     meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
+
+
+class UriParams(msgspec.Struct, frozen=True):
+    """`resources/read`, `resources/subscribe` and `resources/unsubscribe` (5.3)."""
+
+    uri: str
+    meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
+
+
+class PromptParams(msgspec.Struct, frozen=True):
+    """`prompts/get` (5.4)."""
+
+    name: str
+    arguments: msgspec.Raw = ABSENT
+    meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """What a completion is for: a prompt by `name`, or a resource or template by `uri` (5.5)."""
+
+    type: Literal["ref/prompt", "ref/resource"]
+    name: str = ""
+    uri: str = ""
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """The argument that is being typed (5.5)."""
+
+    name: str
+    value: str
+
+
+class CompleteParams(msgspec.Struct, frozen=True):
+    """`completion/complete` (5.5)."""
+
+    ref: Reference
+    argument: Argument
+    context: msgspec.Raw = ABSENT
+    meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
+
+
+class LevelParams(msgspec.Struct, frozen=True):
+    """`logging/setLevel` (5.6)."""
+
+    level: str
 
 
 class ListParams(msgspec.Struct, frozen=True):
@@ -102,6 +148,7 @@ class Meta(msgspec.Struct, frozen=True):
     revision: Any = msgspec.field(default=None, name=META_REVISION)
     capabilities: Any = msgspec.field(default=None, name=META_CAPABILITIES)
     client: Any = msgspec.field(default=None, name=META_CLIENT)
+    log_level: Any = msgspec.field(default=None, name=META_LEVEL)
     progress_token: msgspec.Raw = msgspec.field(default=ABSENT, name="progressToken")
 
 
@@ -113,6 +160,9 @@ class Carrier(msgspec.Struct, frozen=True):
 
 class ListenFilter(msgspec.Struct, frozen=True, rename="camel"):
     tools_list_changed: bool = False
+    prompts_list_changed: bool = False
+    resources_list_changed: bool = False
+    resource_subscriptions: tuple[str, ...] = ()
 
 
 class ListenParams(msgspec.Struct, frozen=True):
