@@ -11,7 +11,9 @@ import contextlib
 import os
 import sqlite3
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mcpd import files
@@ -31,6 +33,8 @@ class Schema(NamedTuple):
     """The CREATE statements; `meta` is added."""
     probe: str
     """A query that only a database of this version can answer."""
+    steps: Mapping[int, str] = MappingProxyType({})
+    """Older version -> statements that make the next one of it."""
 
 
 class Opened(NamedTuple):
@@ -105,13 +109,24 @@ def _check(connection: sqlite3.Connection, path: Path, schema: Schema, thorough:
             hint="start the newer mcpd again, or move the file away",
             file=str(path),
         )
-    if version != schema.version:
+    if version is None:
         raise _Damaged("it has no version")
+    if version < schema.version:
+        _raise_version(connection, schema, version)
     connection.execute(schema.probe).fetchone()
     if thorough:
         [(found,)] = connection.execute("pragma quick_check(1)")
         if found != "ok":
             raise _Damaged(found)
+
+
+def _raise_version(connection: sqlite3.Connection, schema: Schema, version: int) -> None:
+    """Make an older database one of this version, all or nothing: what is in it stays."""
+    scripts = [schema.steps.get(number) for number in range(version, schema.version)]
+    if None in scripts:
+        raise _Damaged("it has a version that never was")
+    steps = "; ".join(filter(None, scripts))
+    connection.executescript(f"begin immediate; {steps}; update meta set version = {schema.version}; commit")
 
 
 def _version(connection: sqlite3.Connection) -> int | None:

@@ -1,4 +1,5 @@
-"""The runtime switch of every server and the definitions that were accepted (b31, a03).
+"""What people have switched, accepted and handed out: servers, definitions, the endpoint and its tokens
+(b31, a03, n23).
 
 The file is state.db. Everything is read once, when it is opened; each change is written
 through to the disk before it counts and before the method returns: a few milliseconds
@@ -17,17 +18,36 @@ from mcpd.config.spec import Problem
 from mcpd.database import Schema, open_database, reason
 from mcpd.errors import Failure
 
-SCHEMA = Schema(
-    version=1,
-    script="""
+_SERVERS = """
     create table servers (
         name text primary key,
         enabled integer not null,
         accepted_digest text,
         changed_at real not null
     )
+"""
+#: Of the endpoint there is one row at most.
+_ENDPOINT = """
+    create table tokens (
+        agent text primary key,
+        digest blob not null,
+        made_at real not null
+    );
+    create table endpoint (
+        number integer primary key check (number = 1),
+        enabled integer not null,
+        port integer not null
+    )
+"""
+
+SCHEMA = Schema(
+    version=2,
+    script=f"{_SERVERS}; {_ENDPOINT}",
+    probe="""
+    select servers.name, servers.enabled, accepted_digest, changed_at, agent, digest, made_at, number, port
+    from servers, tokens, endpoint limit 1
     """,
-    probe="select name, enabled, accepted_digest, changed_at from servers limit 1",
+    steps={1: _ENDPOINT},
 )
 #: With the rollback journal a commit is on the disk, and the database is one file.
 _PRAGMAS = ("journal_mode = delete", "synchronous = full")
@@ -39,6 +59,21 @@ _PUT = "insert or replace into servers values (?, ?, ?, ?)"
 class _Row(NamedTuple):
     enabled: bool = True
     accepted: str | None = None
+
+
+class Token(NamedTuple):
+    """What is kept of an agent's token."""
+
+    digest: bytes
+    made_at: float
+    """Seconds since the epoch."""
+
+
+class EndpointSwitch(NamedTuple):
+    """Whether the endpoint is to listen, and on which port; 0 as long as nobody has named one."""
+
+    enabled: bool = False
+    port: int = 0
 
 
 class StateBook:
@@ -60,6 +95,10 @@ class StateBook:
         self._unwritten: set[str] = set()
         """Servers that are off here and, by the file, on."""
         self._rows = {name: _Row(bool(enabled), digest) for name, enabled, digest in rows}
+        tokens = self._connection.execute("select agent, digest, made_at from tokens")
+        self._tokens = {agent: Token(bytes(digest), made_at) for agent, digest, made_at in tokens}
+        switch = self._connection.execute("select enabled, port from endpoint").fetchone()
+        self._endpoint = EndpointSwitch(bool(switch[0]), switch[1]) if switch else EndpointSwitch()
 
     def close(self) -> None:
         self._connection.close()
@@ -116,6 +155,37 @@ class StateBook:
             self._write(f'forget the server "{name}"', "delete from servers where name = ?", (name,))
             del self._rows[name]
             self._unwritten.discard(name)
+
+    @property
+    def tokens(self) -> Mapping[str, Token]:
+        """Agent -> its token; also of agents that the configuration does not know any more."""
+        return self._tokens
+
+    def put_token(self, agent: str, digest: bytes) -> None:
+        """Remember the agent's token in place of an older one. Raises Failure("not_writable")."""
+        token = Token(digest, time.time())
+        what = f'keep the token of agent "{agent}"'
+        self._write(what, "insert or replace into tokens values (?, ?, ?)", (agent, *token))
+        self._tokens[agent] = token
+
+    def forget_token(self, agent: str) -> None:
+        """Raises Failure("not_writable"); as with `set_enabled`, less counts all the same."""
+        self._tokens.pop(agent, None)
+        what = f'forget the token of agent "{agent}"'
+        self._write(what, "delete from tokens where agent = ?", (agent,))
+
+    @property
+    def endpoint(self) -> EndpointSwitch:
+        return self._endpoint
+
+    def set_endpoint(self, enabled: bool, port: int) -> None:
+        """Switch the endpoint. Raises Failure("not_writable"): off counts all the same, on does not."""
+        switch = EndpointSwitch(enabled, port)
+        if not enabled:
+            self._endpoint = switch
+        what = "keep whether the endpoint is enabled"
+        self._write(what, "insert or replace into endpoint values (1, ?, ?)", switch)
+        self._endpoint = switch
 
     def _row(self, name: str) -> _Row:
         return self._rows.get(name, _Row())

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
+from mcpd.consent import tokens
 from mcpd.consent.state import StateBook
 from mcpd.errors import Failure
 
@@ -102,15 +104,114 @@ def test_the_file_is_private_and_alone(path: Path) -> None:
 def test_a_newer_version_is_refused_and_left_as_it_is(path: Path) -> None:
     StateBook(path).close()
     with sqlite3.connect(path) as other:
-        other.execute("update meta set version = 2")
+        other.execute("update meta set version = 3")
     other.close()
     before = path.read_bytes()
     with pytest.raises(Failure) as caught:
         StateBook(path)
     assert caught.value.kind == "refused"
-    assert "version 2" in caught.value.message
+    assert "version 3" in caught.value.message
     assert path.read_bytes() == before
     assert damaged(path) == []
+
+
+#: What the first version of mcpd made.
+FIRST = """
+    create table meta (version integer not null);
+    create table servers (name text primary key, enabled integer not null, accepted_digest text,
+                          changed_at real not null);
+    insert into meta values (1);
+    insert into servers values ('a', 0, 'digest', 1.0);
+"""
+
+
+def test_a_file_of_the_first_version_is_taken_along(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as old:
+        old.executescript(FIRST)
+    old.close()
+    for _ in range(2):
+        book = StateBook(path)
+        assert book.switched_off() == {"a"}
+        assert (book.accepted("a"), book.problems) == ("digest", ())
+        assert (book.endpoint, dict(book.tokens)) == ((False, 0), {})
+        book.close()
+    assert damaged(path) == []
+
+
+def test_a_step_that_fails_leaves_no_half_of_it(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as old:
+        old.executescript(FIRST + "create table endpoint (other integer);")
+    old.close()
+    book = StateBook(path)
+    assert book.switched_off() == set()
+    assert len(book.problems) == 1
+    book.close()
+    [aside] = damaged(path)
+    with sqlite3.connect(path.parent / aside) as old:
+        assert old.execute("select version from meta").fetchall() == [(1,)]
+        names = {name for (name,) in old.execute("select name from sqlite_master where type = 'table'")}
+    old.close()
+    assert "tokens" not in names
+
+
+def test_tokens_are_kept_as_digests(path: Path) -> None:
+    book = StateBook(path)
+    token = tokens.new_token()
+    book.put_token("coder", tokens.digest("an older one"))
+    book.put_token("coder", tokens.digest(token))
+    book.put_token("other", tokens.digest(tokens.new_token()))
+    book.forget_token("other")
+    book.forget_token("never had one")
+    again = StateBook(path)
+    for each in (book, again):
+        assert each.tokens.keys() == {"coder"}
+        assert each.tokens["coder"].digest == tokens.digest(token)
+        assert each.tokens["coder"].made_at == pytest.approx(time.time(), abs=60)
+        each.close()
+    assert token.encode() not in path.read_bytes()
+
+
+def test_the_endpoint_is_off_until_it_is_switched_on(path: Path) -> None:
+    book = StateBook(path)
+    assert book.endpoint == (False, 0)
+    book.set_endpoint(True, 4711)
+    book.close()
+    book = StateBook(path)
+    assert book.endpoint == (True, 4711)
+    book.set_endpoint(False, 4711)
+    book.close()
+    book = StateBook(path)
+    assert book.endpoint == (False, 4711)
+    book.close()
+
+
+def test_of_the_endpoint_only_what_narrows_counts_where_it_cannot_be_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpd.database.BUSY", 0.05)
+    book = StateBook(path)
+    book.put_token("coder", b"1")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin immediate")
+    with pytest.raises(Failure, match="cannot keep"):
+        book.set_endpoint(True, 1)
+    with pytest.raises(Failure, match="cannot keep"):
+        book.put_token("other", b"2")
+    assert book.endpoint == (False, 0)
+    assert book.tokens.keys() == {"coder"}
+    with pytest.raises(Failure, match="cannot forget the token"):
+        book.forget_token("coder")
+    assert book.tokens == {}
+    other.execute("rollback")
+    book.set_endpoint(True, 1)
+    other.execute("begin immediate")
+    with pytest.raises(Failure):
+        book.set_endpoint(False, 1)
+    assert book.endpoint == (False, 1)
+    other.close()
+    book.close()
 
 
 @pytest.mark.parametrize(
