@@ -1,7 +1,7 @@
-"""How a stdio connection settles its revision, without I/O (protocol reference 4.1, 4.3, 4.4).
+"""How a connection settles its revision, without I/O (protocol reference 3.6, 4.1, 4.3 to 4.5).
 
 Messages go in, lines to send come out; `settled` or `failed` tells the end. The probe happens in
-place: `server/discover` first, `initialize` on the same pipe after any other answer or after a
+place: `server/discover` first, `initialize` on the same pipe or URL after any other answer or after a
 silence, and the first usable answer decides.
 """
 
@@ -31,12 +31,19 @@ from mcpd.protocol.shapes import (
     UnsupportedVersion,
     read_result,
 )
-from mcpd.transport.base import ConnectFailed
+from mcpd.transport.base import ConnectFailed, ConnectionLost, Unanswered
 
 #: Seconds of silence after the probe before `initialize` follows on the same pipe (4.4).
 PROBE_SILENCE = 5.0
 
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
+MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
+"""Only a server of the stateless era answers so (4.5)."""
+
+#: What ends an attempt over HTTP; it says nothing about the era (3.6).
+FINAL: frozenset[Reason] = frozenset({"unreachable", "not_responding", "needs_auth", "access_denied"})
 
 #: Bytes of an answer that settles a revision, which is kept as long as the connection lasts.
 LARGEST = 1024 * 1024
@@ -48,6 +55,8 @@ T = TypeVar("T")
 _PROBE = b'"mcpd-probe-1"'
 _PROBE_AGAIN = b'"mcpd-probe-2"'
 _FIRST, _SECOND = b"1", b"2"
+_PROBES = (_PROBE.strip(b'"'), _PROBE_AGAIN.strip(b'"'))
+_KEYS = (*_PROBES, _FIRST, _SECOND)
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -60,13 +69,21 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 class Opening:
-    """`era`: what is known of the server ("auto", "legacy", "modern"); `pinned` forbids falling back."""
+    """`era`: what is known of the server ("auto", "legacy", "modern"); `pinned`: no other one is tried."""
 
     def __init__(self, era: str = "auto", *, pinned: bool = False) -> None:
         self._era = era
         self._pinned = pinned
         self._probed = 0
         self._initialized = 0
+        self._refused = False
+        """The server has said no to `initialize`, in one way or another."""
+        self._doubtful = False
+        """The server may be of the stateless era all the same: something on the way spoilt the probe."""
+        self.older_may_help = False
+        """`initialize` was refused as servers of the old HTTP+SSE transport do (3.6)."""
+        self.heard: list[str] = []
+        """What came instead of answers, in words."""
         self.settled: Settled | None = None
         self.failed: ConnectFailed | None = None
         self._handshaken = False
@@ -78,6 +95,15 @@ class Opening:
         at once, does better (4.4)."""
         return self._probed > 0 and not self._handshaken and not self._pinned
 
+    @property
+    def verdict(self) -> str:
+        """The era to remember: "legacy", "modern", or "auto" where nothing is proved (4.5, 4.6)."""
+        if self.settled is None:
+            return "auto"
+        if self.settled.revision.stateless:
+            return "modern"
+        return "auto" if self._doubtful else "legacy"
+
     def start(self) -> list[bytes]:
         return self._initialize() if self._era == "legacy" else self._discover()
 
@@ -87,20 +113,53 @@ class Opening:
             return []
         return self._initialize()
 
-    def receive(self, message: Message) -> list[bytes]:
-        """Take one message; the lines to send in return."""
+    def receive(self, message: Message, on: bytes = b"") -> list[bytes]:
+        """Take one message; the lines to send in return.
+
+        `on`: the request on whose own stream it came; an error without a proper id belongs to it (2).
+        """
         if message.method:
             if message.id:
                 return [refusal(message)]
             # A notice that the tools have changed comes early; the catalogue that follows covers it.
             return []
         key = message.key.strip(b'"')
-        if key in (_PROBE.strip(b'"'), _PROBE_AGAIN.strip(b'"')):
+        if message.error and key not in _KEYS:
+            key = on.strip(b'"')
+        if key in _PROBES:
             return self._probe_answered(message)
         if key in (_FIRST, _SECOND):
             self._handshaken = True
             return self._initialize_answered(message)
         return []
+
+    def unanswered(self, key: bytes, failure: Unanswered | ConnectionLost) -> list[bytes]:
+        """The transport brings no answer to the request `key`; the lines that are sent then (3.6).
+
+        An answer that is no JSON-RPC (a status, a redirect, a page) to the probe leads to `initialize`;
+        connections that fail, timeouts and refused logins end the attempt.
+        """
+        key = key.strip(b'"')
+        if self.settled is not None or key not in _KEYS:
+            return []
+        if isinstance(failure, ConnectionLost):
+            self._fail(failure.message or "the connection ended", "unreachable")
+            return []
+        if failure.reason in FINAL or (not failure.status and failure.reason != "bad_answer"):
+            self.failed = ConnectFailed(
+                failure.reason, failure.message, lasting=failure.reason in ("needs_auth", "access_denied")
+            )
+            return []
+        if key in _PROBES:
+            self.heard.append(f"server/discover: {failure.message}")
+            return self._fall_back(failure.message, failure.reason)
+        if failure.status == 400 and self._initialized < 2:
+            # Some refuse what is newer than they are by a page instead of an answer.
+            named = [name for name in HANDSHAKE if name in failure.message]
+            return self._initialize((named or HANDSHAKE[:-1])[-1])
+        self.heard.append(f"initialize: {failure.message}")
+        self.older_may_help = 400 <= failure.status < 500
+        return self._handshake_refused(failure.message, failure.reason)
 
     # ------------------------------------------------------------ the probe
 
@@ -116,7 +175,8 @@ class Opening:
         found = _read(message, DiscoverResult)
         revision = newest_mutual_stateless(found.supported_versions) if found else None
         if found is None or revision is None:
-            return self._fall_back("the server speaks no revision that mcpd knows", bool(found))
+            reason: Reason = "no_common_revision" if found else "failed"
+            return self._fall_back("the server speaks no revision that mcpd knows", reason)
         info = found.meta.get(META_SERVER)
         self._settle(revision, found.capabilities, info, found.instructions)
         return []
@@ -124,23 +184,28 @@ class Opening:
     def _probe_refused(self, message: Message) -> list[bytes]:
         error = jsonrpc.read_error(bytes(message.error))
         if error.code != UNSUPPORTED_VERSION:
-            return self._fall_back(f"the server refused server/discover: {error.words}", False)
+            self._doubtful = error.code in MODERN_ERRORS
+            self.heard.append(f"server/discover: {error.words}")
+            return self._fall_back(f"the server refused server/discover: {error.words}", "failed")
         supported = _supported(error)
         mutual = newest_mutual_stateless(supported)
         if mutual is not None and self._probed < 2:
             return self._discover(mutual.name)
         if supported and mutual is None and not any(name in HANDSHAKE for name in supported):
-            self._fail(
-                f"the server speaks only {', '.join(jsonrpc.words(name, 40) for name in supported[:5])}"
-            )
+            names = ", ".join(jsonrpc.words(name, 40) for name in supported[:5])
+            self._fail(f"the server speaks only {names}", "no_common_revision")
             return []
-        return self._fall_back("the server refused every revision it names", True)
+        return self._fall_back("the server refused every revision it names", "no_common_revision")
 
-    def _fall_back(self, why: str, lasting: bool) -> list[bytes]:
+    def _fall_back(self, why: str, reason: Reason) -> list[bytes]:
         if self._pinned:
-            self._fail(f"the server does not speak {', '.join(STATELESS)}: {why}", lasting=lasting)
-            return []
-        return [] if self._initialized else self._initialize()
+            self._fail(f"the server does not speak {', '.join(STATELESS)}: {why}", reason)
+        elif not self._initialized:
+            return self._initialize()
+        elif self._refused:
+            self._fail(why, reason)
+        # Else the answer to `initialize` is still to come.
+        return []
 
     # ------------------------------------------------------- the handshake
 
@@ -154,29 +219,45 @@ class Opening:
             return self._initialize_refused(message)
         found = _read(message, InitializeResult)
         if found is None:
-            self._fail("the answer to initialize has no proper shape", lasting=False)
+            self._fail("the answer to initialize has no proper shape", "failed")
             return []
         name = found.protocol_version
         revision = REVISIONS.get(name) if isinstance(name, str) else None
         if revision is None or revision.stateless:
-            self._fail(f"the server answered initialize with the unknown revision {name!r:.60}")
+            self._fail(
+                f"the server answered initialize with the unknown revision {name!r:.60}", "no_common_revision"
+            )
             return []
         self._settle(revision, found.capabilities, found.server_info, found.instructions)
         return [jsonrpc.notification_line("notifications/initialized")]
 
     def _initialize_refused(self, message: Message) -> list[bytes]:
         error = jsonrpc.read_error(bytes(message.error))
-        if error.code == UNSUPPORTED_VERSION and self._probed < 2 and self._era != "legacy":
-            # It was modern but slow: the pipe is locked to the stateless era (4.4).
-            return self._discover()
         supported = _supported(error)
         mutual = newest_mutual_handshake(supported)
+        modern = newest_mutual_stateless(supported) is not None and mutual is None
+        slow = error.code == UNSUPPORTED_VERSION and self._era != "legacy"
+        if (modern or slow) and self._may_probe(2):
+            # It was modern but slow: the pipe is locked to the stateless era (4.4).
+            self._refused = True
+            return self._discover()
         if mutual is not None and self._initialized < 2:
             return self._initialize(mutual.name)
-        if mutual is None and newest_mutual_stateless(supported) is not None and self._probed < 2:
+        self.heard.append(f"initialize: {error.words}")
+        self.older_may_help = not supported and error.code not in MODERN_ERRORS
+        reason: Reason = "no_common_revision" if supported else "failed"
+        return self._handshake_refused(f"the server refused initialize: {error.words}", reason)
+
+    def _handshake_refused(self, why: str, reason: Reason) -> list[bytes]:
+        self._refused = True
+        if self._may_probe(1):
+            # What was remembered of the server does not hold any more (4.6).
             return self._discover()
-        self._fail(f"the server refused initialize: {error.words}", lasting=bool(supported))
+        self._fail(why, reason)
         return []
+
+    def _may_probe(self, times: int) -> bool:
+        return self._probed < times and not self._pinned
 
     # ---------------------------------------------------------- the outcome
 
@@ -189,11 +270,10 @@ class Opening:
                 instructions[:INSTRUCTIONS] if isinstance(instructions, str) else "",
             )
 
-    def _fail(self, message: str, *, lasting: bool = True) -> None:
-        """`lasting`: the revisions do not meet, and trying again cannot change that (D8)."""
+    def _fail(self, message: str, reason: Reason) -> None:
+        """Revisions that do not meet are lasting: trying again cannot change that (D8)."""
         if self.settled is None:
-            reason: Reason = "no_common_revision" if lasting else "failed"
-            self.failed = ConnectFailed(reason, message, lasting=lasting)
+            self.failed = ConnectFailed(reason, message, lasting=reason == "no_common_revision")
 
 
 def refusal(message: Message) -> bytes:

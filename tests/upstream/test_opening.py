@@ -1,4 +1,4 @@
-"""Settling the revision: every outcome of the tables in protocol reference 4.1 and 4.4."""
+"""Settling the revision: every outcome of the tables in protocol reference 3.6, 4.1, 4.4 and 4.5."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from mcpd.api.status import Reason
 from mcpd.protocol import jsonrpc
+from mcpd.transport.base import ConnectionLost, Unanswered
 from mcpd.upstream.opening import Opening
 
 MODERN = "2026-07-28"
@@ -37,6 +39,11 @@ class Talk:
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": asked["id"]}
         answer.update({"result": result} if error is None else {"error": error})
         self.says(answer)
+
+    def unanswered(self, failure: Unanswered | ConnectionLost, to: int = -1) -> None:
+        """The request that was sent as this one brings no JSON-RPC."""
+        asked = [m for m in self.sent if "id" in m and "method" in m][to]
+        self._took(self.opening.unanswered(json.dumps(asked["id"]).encode(), failure))
 
     @property
     def methods(self) -> list[str]:
@@ -227,3 +234,187 @@ def test_an_opening_keeps_no_more_than_it_needs() -> None:
     talk.answers(result={**initialized("2025-06-18"), "serverInfo": {"name": "n" * (1 << 20)}})
     assert talk.opening.settled is None
     assert talk.opening.failed is not None
+
+
+# ------------------------------------------------------------------- over HTTP (3.6)
+
+
+def no_answer(status: int, words: str = "?", reason: Reason = "bad_answer") -> Unanswered:
+    return Unanswered("bad_answer", words, reason=reason, status=status)
+
+
+@pytest.mark.parametrize("status", [200, 301, 307, 400, 404, 405, 406, 421, 429, 500, 502, 503])
+def test_any_page_instead_of_an_answer_to_the_probe_leads_to_the_handshake(status: int) -> None:
+    talk = Talk()
+    talk.unanswered(no_answer(status))
+    assert talk.methods == ["server/discover", "initialize"]
+    talk.answers(initialized("2025-06-18"))
+    assert talk.opening.verdict == "legacy"
+
+
+@pytest.mark.parametrize("reason", ["unreachable", "not_responding", "needs_auth", "access_denied", "failed"])
+@pytest.mark.parametrize("probed", [True, False])
+def test_what_says_nothing_about_the_era_ends_the_attempt(reason: Reason, probed: bool) -> None:
+    """Connection failures, TLS failures and timeouts; 401 and 403 go to the login first."""
+    talk = Talk("auto" if probed else "legacy")
+    status = {"needs_auth": 401, "access_denied": 403}.get(reason, 0)
+    talk.unanswered(no_answer(status, "why", reason))
+    assert len(talk.methods) == 1
+    failed = talk.opening.failed
+    assert failed is not None
+    assert (failed.reason, failed.message, failed.lasting) == (reason, "why", status > 0)
+    assert talk.opening.verdict == "auto"
+
+
+def test_a_request_that_never_arrived_ends_the_attempt() -> None:
+    talk = Talk()
+    talk.unanswered(ConnectionLost())
+    assert talk.opening.failed is not None
+    assert talk.opening.failed.reason == "unreachable"
+    assert talk.opening.failed.message
+
+
+@pytest.mark.parametrize("code", [-32020, -32021])
+def test_a_handshake_after_a_modern_error_is_not_remembered(code: int) -> None:
+    """Perhaps something on the way stripped our headers (4.5)."""
+    talk = Talk()
+    talk.answers(error={"code": code, "message": "no"})
+    talk.answers(initialized("2025-11-25"))
+    assert talk.revision == "2025-11-25"
+    assert talk.opening.verdict == "auto"
+
+
+@pytest.mark.parametrize("key", [None, "server-error", "", 77])
+def test_an_error_without_our_id_answers_the_request_on_whose_stream_it_came(key: Any) -> None:
+    """PY 1.30 says "server-error", TypeScript null."""
+    talk = Talk()
+    error = {"jsonrpc": "2.0", "id": key, "error": {"code": -32600, "message": "missing session id"}}
+    read = jsonrpc.read_lenient(json.dumps(error).encode())
+    assert read is not None
+    talk._took(talk.opening.receive(read))
+    assert talk.methods == ["server/discover"], "on a pipe it may be about anything"
+    talk._took(talk.opening.receive(read, b'"mcpd-probe-1"'))
+    assert talk.methods == ["server/discover", "initialize"]
+    talk._took(talk.opening.receive(read, b"1"))
+    assert talk.opening.failed is not None
+
+
+@pytest.mark.parametrize("status", [404, 405, 406])
+def test_a_refused_handshake_may_mean_the_oldest_transport(status: int) -> None:
+    talk = Talk()
+    for _ in range(2):
+        assert talk.opening.failed is None
+        talk.unanswered(no_answer(status, f"HTTP status {status}"))
+    assert talk.opening.failed is not None
+    assert talk.opening.older_may_help
+    assert talk.opening.heard == [
+        f"server/discover: HTTP status {status}",
+        f"initialize: HTTP status {status}",
+    ]
+
+
+@pytest.mark.parametrize("status", [200, 302, 500, 502, 503])
+def test_a_handshake_that_fails_otherwise_does_not(status: int) -> None:
+    talk = Talk()
+    talk.unanswered(no_answer(404))
+    talk.unanswered(no_answer(status, f"HTTP status {status}"))
+    assert talk.opening.failed is not None
+    assert not talk.opening.older_may_help
+    assert talk.opening.failed.message == f"HTTP status {status}"
+
+
+@pytest.mark.parametrize(
+    ("error", "older"),
+    [
+        ({"code": -32000, "message": "no session"}, True),
+        ({"code": -32601, "message": "what?"}, True),
+        ({"code": -32602, "message": "bad version", "data": {"supported": ["1999-01-01"]}}, False),
+        ({"code": -32020, "message": "mismatch"}, False),
+        ({"code": -32022, "message": "version"}, False),
+        ({"code": -32022, "message": "version", "data": {"supported": [MODERN, "2025-06-18"]}}, False),
+    ],
+)
+def test_a_modern_error_to_the_handshake_excludes_it(error: dict[str, Any], older: bool) -> None:
+    talk = Talk()
+    for _ in range(4):
+        if talk.opening.failed is None:
+            talk.answers(error=error)
+    assert talk.opening.failed is not None
+    assert talk.opening.older_may_help is older
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("HTTP status 400: Unsupported protocol version", "2025-06-18"),
+        ("HTTP status 400: supported versions: 2025-03-26, 2024-11-05", "2025-03-26"),
+    ],
+)
+def test_a_page_that_refuses_the_revision_is_followed_by_an_older_one(words: str, offered: str) -> None:
+    talk = Talk()
+    talk.unanswered(no_answer(400, "HTTP status 400"))
+    talk.unanswered(no_answer(400, words))
+    assert talk.methods == ["server/discover", "initialize", "initialize"]
+    assert talk.sent[-1]["params"]["protocolVersion"] == offered
+    talk.answers(initialized(offered))
+    assert talk.revision == offered
+
+
+def test_a_page_to_both_handshakes_is_the_end_of_them() -> None:
+    talk = Talk()
+    for _ in range(3):
+        talk.unanswered(no_answer(400, "HTTP status 400"))
+    assert talk.methods == ["server/discover", "initialize", "initialize"]
+    assert talk.opening.older_may_help
+    assert talk.opening.failed is not None
+
+
+@pytest.mark.parametrize("how", ["page", "error"])
+def test_a_verdict_that_does_not_hold_any_more_is_asked_anew(how: str) -> None:
+    """A server that was updated: what is remembered must not fail for a day (4.6)."""
+    talk = Talk("legacy")
+    assert talk.methods == ["initialize"]
+    if how == "page":
+        talk.unanswered(no_answer(404))
+    else:
+        talk.answers(error={"code": -32601, "message": "initialize?"})
+    assert talk.methods == ["initialize", "server/discover"]
+    talk.answers(discovered(MODERN))
+    assert talk.opening.verdict == "modern"
+
+
+def test_and_where_that_fails_as_well_the_attempt_does() -> None:
+    talk = Talk("legacy")
+    talk.answers(error={"code": -32603, "message": "boom"})
+    talk.answers(error={"code": -32601, "message": "what?"})
+    assert talk.opening.failed is not None
+    assert talk.opening.failed.reason == "failed"
+    assert talk.methods == ["initialize", "server/discover"]
+
+
+def test_a_legacy_pin_is_never_probed() -> None:
+    talk = Talk("legacy", pinned=True)
+    talk.answers(error={"code": -32022, "message": "?", "data": {"supported": [MODERN]}})
+    assert talk.methods == ["initialize"]
+    assert talk.opening.failed is not None
+
+
+def test_a_modern_pin_tells_what_came_instead() -> None:
+    talk = Talk("modern", pinned=True)
+    talk.unanswered(no_answer(404, "HTTP status 404"))
+    assert talk.methods == ["server/discover"]
+    assert talk.opening.failed is not None
+    assert (talk.opening.failed.reason, talk.opening.failed.lasting) == ("bad_answer", False)
+    assert "HTTP status 404" in talk.opening.failed.message
+    assert not talk.opening.older_may_help
+
+
+def test_nothing_follows_once_the_revision_is_settled() -> None:
+    talk = Talk()
+    talk.answers(error={"code": -32601, "message": "no"})
+    talk.answers(initialized("2025-06-18"))
+    before = talk.methods
+    talk.unanswered(no_answer(500))
+    talk._took(talk.opening.unanswered(b"77", no_answer(500)))
+    assert talk.methods == before
+    assert talk.opening.failed is None
