@@ -16,7 +16,7 @@ from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import StderrRing, Stdio
 from mcpd.upstream import launch
 from mcpd.upstream.cache import CatalogCache
-from mcpd.upstream.connection import Connection
+from mcpd.upstream.connection import Connection, Noticed
 from mcpd.upstream.link import Link
 from mcpd.upstream.opening import Opening
 
@@ -46,7 +46,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 class Attempt:
     """What is started here lives in `nursery` and cleans up behind itself when that is cancelled.
 
-    `noticed` is told of list_changed notices, `withdraw` called when the connection is lost, `started`
+    `noticed` is told what the server announces, `withdraw` called when the connection is lost, `started`
     told the pid of each process.
     """
 
@@ -56,7 +56,7 @@ class Attempt:
         around: Surroundings,
         ring: StderrRing,
         nursery: trio.Nursery,
-        noticed: Callable[[], None],
+        noticed: Noticed,
         withdraw: Callable[[], None],
         started: Callable[[int], None],
     ) -> None:

@@ -18,6 +18,9 @@ from mcpd.transport.base import ConnectionLost, Outlet, Unanswered
 from mcpd.transport.pending import Deadlines, Slot
 from mcpd.upstream.opening import Settled, refusal
 
+#: Told the method and the params' JSON text (empty when absent) of what a server announces.
+Noticed = Callable[[str, bytes], None]
+
 #: The first ids belong to the opening.
 FIRST_ID = 3
 
@@ -36,16 +39,16 @@ class Connection:
         settled: Settled,
         sender: Outlet,
         deadlines: Deadlines,
-        tools_changed: Callable[[], None],
+        noticed: Noticed,
         remark: Callable[[str], None],
     ) -> None:
-        """`tools_changed` is told of list_changed notices; `remark` gets notes for the server's log."""
+        """`noticed` is told of notifications that concern no request; `remark` gets notes for the log."""
         self.settled = settled
         self.last_sent = 0.0
         """When the last request was sent (trio clock)."""
         self._sender = sender
         self._deadlines = deadlines
-        self._tools_changed = tools_changed
+        self._notice = noticed
         self._remark = remark
         self._standing = dialect.standing_meta(settled.revision)
         self._pending: dict[bytes, Slot] = {}
@@ -81,14 +84,23 @@ class Connection:
             self._deadlines.add(slot)
         return key
 
-    async def exchange(self, method: str, members: bytes, kept_meta: bytes, slot: Slot) -> bytes:
-        """Send one request and wait for its result as JSON text.
+    async def exchange(
+        self,
+        method: str,
+        members: bytes,
+        kept_meta: bytes,
+        slot: Slot,
+        sent: Callable[[bytes], None] | None = None,
+    ) -> bytes:
+        """Send one request and wait for its result as JSON text. `sent` is told its id's JSON text.
 
         Raises ServerError for the server's own error, ConnectionLost, Failure `timed_out` and
         `bad_answer`, and what `slot` was settled with. Whoever stops waiting before the answer,
         also by cancellation, makes the server hear of it (5.9).
         """
         key = self.send(method, members, kept_meta, slot)
+        if sent is not None:
+            sent(key)
         try:
             return await slot.wait()
         finally:
@@ -191,8 +203,6 @@ class Connection:
         match message.method:
             case "notifications/progress":
                 self._progressed(bytes(message.params))
-            case "notifications/tools/list_changed":
-                self._tools_changed()
             case "notifications/cancelled":
                 # A server ends a listen stream so; nothing else of ours may be cancelled by it (5.14).
                 params = read_result(bytes(message.params or b"{}"), CancelledParams)
@@ -201,6 +211,8 @@ class Connection:
                     slot.settle(ConnectionLost())
             case "notifications/message":
                 self._remark(bytes(message.params)[:500].decode("utf-8", "replace"))
+            case method:
+                self._notice(method, bytes(message.params))
 
     def _progressed(self, raw: bytes) -> None:
         params = read_result(raw, ProgressParams)

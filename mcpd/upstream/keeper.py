@@ -35,6 +35,8 @@ REFETCH_REFILL_MAX = 60.0
 LISTEN_AGAIN = 1.0
 LISTEN_AGAIN_MAX = 60.0
 
+TOOLS_CHANGED = "notifications/tools/list_changed"
+
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 
@@ -94,8 +96,13 @@ class Keeper:
             self.era = era
             self._era_since = time.time()
 
-    def notice(self) -> None:
-        """The server says that its list has changed."""
+    def notice(self, method: str, params: bytes) -> None:
+        """Take a notification of the server."""
+        if method == TOOLS_CHANGED:
+            self._changed()
+
+    def _changed(self) -> None:
+        """The list is not what it was."""
         now = trio.current_time()
         if now - self._noticed > FRUITLESS_FORGOTTEN:
             self._fruitless = 0
@@ -196,7 +203,7 @@ class Keeper:
                 if isinstance(e, ServerError) and e.server_code in (_METHOD_NOT_FOUND, _INVALID_PARAMS):
                     return
             # Nothing is replayed, so everything is listed again.
-            self.notice()
+            self._changed()
             if trio.current_time() - began > LISTEN_AGAIN_MAX:
                 wait = LISTEN_AGAIN
             await trio.sleep(wait)

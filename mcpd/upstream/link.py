@@ -9,7 +9,7 @@ import trio
 from mcpd.protocol import jsonrpc
 from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Sender, Unanswered
 from mcpd.transport.pending import Deadlines
-from mcpd.upstream.connection import Connection
+from mcpd.upstream.connection import Connection, Noticed
 from mcpd.upstream.opening import PROBE_SILENCE, Opening
 
 
@@ -24,7 +24,7 @@ class Link:
         sender: Sender,
         opening: Opening,
         deadlines: Deadlines,
-        tools_changed: Callable[[], None],
+        noticed: Noticed,
         remark: Callable[[str], None],
     ) -> None:
         self.opening = opening
@@ -33,7 +33,7 @@ class Link:
         self.over = trio.Event()
         self.withdraw: Callable[[], None] = lambda: None
         self._deadlines = deadlines
-        self._tools_changed = tools_changed
+        self._noticed = noticed
         self._remark = remark
         self._turned = trio.Event()
         self._sender = sender
@@ -75,7 +75,7 @@ class Link:
         lines = self.opening.receive(message)
         settled = self.opening.settled
         if settled is not None:
-            self.connection = Connection(settled, self, self._deadlines, self._tools_changed, self._remark)
+            self.connection = Connection(settled, self, self._deadlines, self._noticed, self._remark)
         if settled is not None:
             self._sender.settle(settled.revision)
         self._send(lines)

@@ -10,7 +10,7 @@ import trio
 
 from mcpd.protocol.revisions import REVISIONS
 from mcpd.transport.pending import Deadlines
-from mcpd.upstream.connection import Connection
+from mcpd.upstream.connection import Connection, Noticed
 from mcpd.upstream.opening import Settled
 
 Page = Callable[[dict[str, Any]], dict[str, Any]]
@@ -31,7 +31,7 @@ class Lister:
         *,
         capabilities: dict[str, Any] | None = None,
         revision: str = "2025-11-25",
-        tools_changed: Callable[[], None] = lambda: None,
+        noticed: Noticed = lambda method, params: None,
     ) -> None:
         offered = {"tools": {}} if capabilities is None else capabilities
         settled = Settled(REVISIONS[revision], offered, {}, "be kind")
@@ -42,7 +42,7 @@ class Lister:
         self.remarks: list[str] = []
         self.deadlines = Deadlines()
         self._page = page
-        self.connection = Connection(settled, self, self.deadlines, tools_changed, self.remarks.append)
+        self.connection = Connection(settled, self, self.deadlines, noticed, self.remarks.append)
 
     queued = 0
 

@@ -38,12 +38,14 @@ class Ends:
         self.wire = Wire()
         self.deadlines = Deadlines()
         self.changed = 0
+        self.noticed: list[tuple[str, bytes]] = []
         self.remarks: list[str] = []
         settled = Settled(REVISIONS[revision], {"tools": {}}, {}, "")
-        self.connection = Connection(settled, self.wire, self.deadlines, self._changed, self.remarks.append)
+        self.connection = Connection(settled, self.wire, self.deadlines, self._noticed, self.remarks.append)
 
-    def _changed(self) -> None:
-        self.changed += 1
+    def _noticed(self, method: str, params: bytes) -> None:
+        self.changed += method == "notifications/tools/list_changed"
+        self.noticed.append((method, params))
 
     def says(self, message: Any) -> None:
         self.connection.receive(json.dumps(message).encode())
@@ -237,6 +239,16 @@ def test_notices_with_wrong_members_are_ignored() -> None:
             ends.says({"jsonrpc": "2.0", "method": method, "params": params})
     ends.says({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     assert ends.changed == 1
+
+
+def test_what_concerns_no_request_goes_upward_as_it_stands() -> None:
+    ends = Ends()
+    ends.connection.receive(b'{"method":"notifications/resources/updated","params":{"uri": "a:\\u0062"}}')
+    ends.says({"method": "notifications/prompts/list_changed"})
+    assert ends.noticed == [
+        ("notifications/resources/updated", b'{"uri": "a:\\u0062"}'),
+        ("notifications/prompts/list_changed", b""),
+    ]
 
 
 def test_arrays_are_taken_only_where_the_revision_has_them() -> None:

@@ -16,7 +16,7 @@ from mcpd.changes import Changes
 from mcpd.config.spec import Server
 from mcpd.errors import Failure
 from mcpd.upstream.cache import LEGACY_HOLDS, CatalogCache
-from mcpd.upstream.keeper import Keeper
+from mcpd.upstream.keeper import TOOLS_CHANGED, Keeper
 from tests.upstream.lister import Lister, tools
 
 SERVER = Server(name="s", source="test", command="x")
@@ -32,7 +32,7 @@ class Kept:
         self.told = 0
         self.remarks: list[str] = []
         self.keeper = Keeper("s", CatalogCache(cache), self.changes, self._tell, self.remarks.append)
-        self.server = Lister(self._page, tools_changed=self.keeper.notice, **lister)
+        self.server = Lister(self._page, noticed=self.keeper.notice, **lister)
         self.failing: dict[str, Any] | None = None
 
     def _tell(self) -> None:
@@ -40,6 +40,9 @@ class Kept:
 
     def is_stale(self) -> bool:
         return self.keeper.stale
+
+    def notice(self) -> None:
+        self.keeper.notice(TOOLS_CHANGED, b"")
 
     def works(self) -> None:
         self.failing = None
@@ -86,7 +89,7 @@ async def test_a_notice_is_followed_by_a_new_catalogue(tmp_path: Path, real_cloc
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kept.keep)
         kept.offered.append("b")
-        kept.keeper.notice()
+        kept.notice()
         assert kept.keeper.stale, "a call or listing from now on waits"
         await fresh(kept)
         assert (kept.names, kept.published) == (["a", "b"], 2)
@@ -115,7 +118,7 @@ async def test_a_notice_during_the_fetch_is_answered_by_another_fetch(
             answer = tools(*kept.offered)
             if len(kept.server.asked) == 1:
                 kept.offered.append("b")
-                kept.keeper.notice()
+                kept.notice()
             return answer
 
         kept.server._page = late
@@ -132,7 +135,7 @@ async def test_many_notices_at_once_are_one(tmp_path: Path, real_clock: None) ->
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kept.keep)
         for _ in range(1000):
-            kept.keeper.notice()
+            kept.notice()
         await fresh(kept)
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert len(kept.server.asked) == 2
@@ -145,7 +148,7 @@ async def test_an_unchanged_catalogue_is_no_news(tmp_path: Path, real_clock: Non
     before = kept.keeper.catalog
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kept.keep)
-        kept.keeper.notice()
+        kept.notice()
         await fresh(kept)
         assert kept.keeper.catalog is before
         assert kept.published == 1
@@ -160,7 +163,7 @@ async def test_a_storm_of_empty_notices_costs_little_and_nobody_waits(tmp_path: 
         nursery.start_soon(kept.keep)
         waited = []
         for second in range(0, 20 * 3600, 9):
-            kept.keeper.notice()
+            kept.notice()
             if kept.keeper.stale:
                 waited.append(second)
             if second == 603:
@@ -180,7 +183,7 @@ async def test_within_a_storm_the_catalogue_is_still_looked_at_every_minute(tmp_
         looked = []
         for second in range(900):
             before = len(kept.server.asked)
-            kept.keeper.notice()
+            kept.notice()
             await trio.sleep(1)
             if len(kept.server.asked) > before:
                 looked.append(second)
@@ -196,11 +199,11 @@ async def test_after_a_quiet_time_a_notice_is_believed_again(tmp_path: Path) -> 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kept.keep)
         for _ in range(30):
-            kept.keeper.notice()
+            kept.notice()
             await trio.sleep(1)
         assert not kept.keeper.stale
         await trio.sleep(120)
-        kept.keeper.notice()
+        kept.notice()
         assert kept.is_stale()
         nursery.cancel_scope.cancel()
 
@@ -211,14 +214,14 @@ async def test_a_refetch_that_fails_leaves_what_was_known(tmp_path: Path, real_c
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kept.keep)
         kept.failing = {"error": {"code": -32603, "message": "out of order"}}
-        kept.keeper.notice()
+        kept.notice()
         await fresh(kept)
         assert kept.names == ["a"]
         assert any("out of order" in remark for remark in kept.remarks)
         assert kept.told, "who waits for the refetch is told"
         kept.works()
         kept.offered.append("b")
-        kept.keeper.notice()
+        kept.notice()
         await fresh(kept)
         assert kept.names == ["a", "b"]
         nursery.cancel_scope.cancel()
@@ -228,7 +231,7 @@ async def test_keeping_ends_with_the_connection(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     await kept.begin()
     kept.server.connection.lose()
-    kept.keeper.notice()
+    kept.notice()
     with trio.fail_after(5):
         await kept.keep()
 

@@ -46,10 +46,10 @@ class Ends:
         self.wire = Wire()
         self.changed = 0
         self.remarks: list[str] = []
-        self.link = Link(self.wire, opening or Opening(), Deadlines(), self._changed, self.remarks.append)
+        self.link = Link(self.wire, opening or Opening(), Deadlines(), self._noticed, self.remarks.append)
 
-    def _changed(self) -> None:
-        self.changed += 1
+    def _noticed(self, method: str, params: bytes) -> None:
+        self.changed += method == "notifications/tools/list_changed"
 
     def says(self, *messages: Any) -> None:
         for message in messages:
