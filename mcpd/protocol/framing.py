@@ -8,7 +8,8 @@ LINE_LIMIT = 16 * 1024 * 1024
 #: Bytes of either end of a dropped line that are kept, so that whose it was can be told.
 ENDS = 200
 
-_BOM = b"\xef\xbb\xbf"
+#: Some writers put it at the beginning of a stream or a body; it is no part of any message.
+BOM = b"\xef\xbb\xbf"
 
 
 class LineBuffer:
@@ -89,5 +90,5 @@ class LineBuffer:
             line = end
         if self._first:
             self._first = False
-            line = line.removeprefix(_BOM)
+            line = line.removeprefix(BOM)
         return line
