@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mcpd.catalog.members import foreign_meta, join_members, split_members
+from mcpd.catalog.mirror import Mirror, read_mirrors
 from mcpd.catalog.prompt import Prompt
 from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.schema import AnyObject, Root, free_schema, object_schema
@@ -44,6 +45,10 @@ class Tool(msgspec.Struct, frozen=True):
     wraps: str = ""
     """For a tool of mcpd's own that stands for another primitive (a10): the method it wraps, such as
     "resources/read". Empty for a server's own tool."""
+    mirrors: tuple[Mirror, ...] = ()
+    """The arguments that a call over HTTP repeats in headers (3.3)."""
+    unmirrorable: str = ""
+    """Why a client may not offer the tool over HTTP; empty where it may."""
 
     def entry(self, name: str, *, stateless: bool = False) -> bytes:
         """The definition as JSON text under the given name, for an agent of either era."""
@@ -250,7 +255,15 @@ def _read_tool(text: bytes, limits: Limits, notes: list[str]) -> Tool:
         annotations = _ANNOTATIONS.decode(hints)
     if known.meta:
         members["_meta"] = foreign_meta(bytes(members["_meta"]))
-    return Tool(known.name, join_members(members), annotations, output)
+    mirrors, unmirrorable = read_mirrors(bytes(members["inputSchema"]))
+    return Tool(
+        known.name,
+        join_members(members),
+        annotations,
+        output,
+        mirrors=mirrors,
+        unmirrorable=unmirrorable,
+    )
 
 
 def _checked(text: bytes, limits: Limits, notes: list[str]) -> bytes:
