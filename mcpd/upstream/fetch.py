@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import trio
 
-from mcpd.catalog.tool import LIMITS, Catalog, read_tools
+from mcpd.catalog.definition import LIMITS
+from mcpd.catalog.tool import Catalog, read_tools
 from mcpd.errors import Failure, ServerError
 from mcpd.protocol.shapes import read_page
 from mcpd.upstream.connection import Connection
@@ -58,7 +59,7 @@ async def _pages(connection: Connection) -> tuple[list[list[bytes]], list[str]]:
                 return pages, ["tools are advertised, but tools/list is not known to the server"]
             raise
         page = read_page(raw)
-        found = page.first(LIMITS.tools - count) if page else None
+        found = page.first(LIMITS.entries - count) if page else None
         if page is None or found is None:
             raise Failure("bad_answer", "the answer to tools/list has no proper shape")
         items, more = found
@@ -66,7 +67,7 @@ async def _pages(connection: Connection) -> tuple[list[list[bytes]], list[str]]:
         size += len(raw)
         count += len(items)
         if more:
-            return pages, [f"tools/list has more than {LIMITS.tools:,} entries; the rest was left out"]
+            return pages, [f"tools/list has more than {LIMITS.entries:,} entries; the rest was left out"]
         if page.next_cursor is None:
             return pages, []
         if size > MAX_BYTES:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.catalog.tool import Annotations, Limits, Tool, read_tools
+from mcpd.catalog.definition import Limits
+from mcpd.catalog.tool import Annotations, Tool, read_tools
 
 OBJECT = {"type": "object"}
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -421,6 +422,6 @@ def test_a_page_of_very_many_entries_takes_neither_memory_nor_time(element: byte
 
 def test_entries_of_any_kind_count() -> None:
     one = b'{"name":"t%d","inputSchema":{"type":"object"}}'
-    tools, warnings = read_tools([b"7", b"{}", one % 1, one % 2, one % 3], Limits(tools=4))
+    tools, warnings = read_tools([b"7", b"{}", one % 1, one % 2, one % 3], Limits(entries=4))
     assert [tool.name for tool in tools] == ["t1", "t2"]
     assert warnings[0].startswith("1 tools are left out")
