@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mcpd import __version__
 from mcpd.api import daemon as api
-from mcpd.api.masks import mask_env, mask_headers, mask_url
+from mcpd.api.masks import credentials_in, mask_env, mask_headers, mask_url
 from mcpd.api.servers import (
     AddServer,
     LogLine,
@@ -240,6 +240,7 @@ async def _read_back(broker: Broker, wanted: AddServer, path: Path) -> Server:
         args=wanted.args,
         cwd=wanted.cwd,
         path=wanted.path,
+        url=wanted.url,
     )
     if server is None or server.source != str(path) or server.digest != asked.digest:
         raise Failure("bad_definition", f'cannot add "{wanted.name}": "{path}" does not read back as written')
@@ -253,13 +254,10 @@ def _check_wanted(broker: Broker, wanted: AddServer, servers_dir: Path) -> None:
         raise Failure("invalid_params", f'cannot add "{name}": {problem}')
     if wanted.command and wanted.url:
         raise Failure("invalid_params", f'cannot add "{name}": it has both a command and a url')
-    if wanted.url:
-        raise Failure(
-            "invalid_params", f'cannot add "{name}": http servers are not supported by this version'
-        )
-    if not wanted.command:
-        raise Failure("invalid_params", f'cannot add "{name}": it has no command')
-    for field, values in (("env", wanted.env), ("headers", wanted.headers)):
+    if not wanted.command and not wanted.url:
+        raise Failure("invalid_params", f'cannot add "{name}": it has neither a command nor a url')
+    secrets = {"env": wanted.env, "headers": wanted.headers, "url": credentials_in(wanted.url)}
+    for field, values in secrets.items():
         if values:
             file = servers_dir / f"{name}.toml"
             raise Failure(
@@ -282,7 +280,7 @@ def _check_wanted(broker: Broker, wanted: AddServer, servers_dir: Path) -> None:
 
 def _file_fields(wanted: AddServer) -> dict[str, Any]:
     """The fields of the file, without what only repeats a default."""
-    table: dict[str, Any] = {"command": wanted.command}
+    table: dict[str, Any] = {"url": wanted.url} if wanted.url else {"command": wanted.command}
     if wanted.args:
         table["args"] = list(wanted.args)
     if wanted.cwd:

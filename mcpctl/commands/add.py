@@ -67,24 +67,49 @@ def definition(options: Namespace) -> dict[str, object]:
     """The params of `servers.add`. Raises CallError `usage`."""
     refuse_values(options)
     words = [*options.words, *options.tail]
-    if options.transport == "http" or (words and words[0].startswith(("http://", "https://"))):
-        raise CallError("usage", "cannot add a server by URL: this version does not support http servers")
+    pinned = {"risk": options.risk, "approval": options.approval, "timeout": options.call_timeout}
+    policy = {name: value for name, value in pinned.items() if value is not None}
+    return {
+        "name": options.name,
+        **(remote(options, words) if is_remote(options.transport, words) else local(options, words)),
+        **({"start": options.start} if options.start else {}),
+        **({"default_policy": policy} if policy else {}),
+    }
+
+
+def is_remote(transport: str | None, words: list[str]) -> bool:
+    """Whether a URL was given, or must have been (b10). Raises CallError `usage` where both contradict."""
+    by_url = bool(words) and words[0].lower().startswith(("http://", "https://"))
+    if transport == "stdio" and by_url:
+        raise CallError("usage", "--transport stdio contradicts a URL")
+    return by_url or transport in ("http", "sse")
+
+
+def remote(options: Namespace, words: list[str]) -> dict[str, object]:
+    """The params of a server that is reached by its URL; what it speaks is found out by asking it."""
+    if not words or "://" not in words[0]:
+        raise CallError("usage", f'no URL given for "{options.name}"', REMOTE_HINT)
+    if len(words) > 1:
+        raise CallError("usage", "a URL takes no arguments", REMOTE_HINT)
+    for option, value in (("--cwd", options.cwd), ("--path", options.path)):
+        if value:
+            raise CallError("usage", f"{option} means nothing beside a URL", REMOTE_HINT)
+    return {"url": words[0]}
+
+
+def local(options: Namespace, words: list[str]) -> dict[str, object]:
+    """The params of a server that is started by its command."""
     if not words or not words[0]:
         raise CallError("usage", f'no command given for "{options.name}"', ADD_HINT)
     command, folder = located(words[0], options.path)
     given = {
         "cwd": os.path.abspath(os.path.expanduser(options.cwd)) if options.cwd else None,
         "path": folder,
-        "start": options.start,
     }
-    pinned = {"risk": options.risk, "approval": options.approval, "timeout": options.call_timeout}
-    policy = {name: value for name, value in pinned.items() if value is not None}
     return {
-        "name": options.name,
         "command": command,
         "args": words[1:],
         **{name: value for name, value in given.items() if value},
-        **({"default_policy": policy} if policy else {}),
     }
 
 
@@ -132,12 +157,16 @@ def runnable(file: str) -> bool:
     return os.path.isfile(file) and os.access(file, os.X_OK)
 
 
+REMOTE_HINT = "mcpctl add NAME https://HOST/PATH"
+
 ADD_HINT = "put -- before a server's command that has options of its own: mcpctl add NAME -- COMMAND ARGS..."
 
 
 def _add(arguments: Arguments) -> None:
     arguments.add_argument("name", metavar="NAME", help="a name: a-z, 0-9, _ . -")
-    arguments.add_argument("words", metavar="COMMAND", nargs="*", help="the server's command and arguments")
+    arguments.add_argument(
+        "words", metavar="COMMAND", nargs="*", help="the server's command and arguments, or its URL"
+    )
     arguments.add_argument("--cwd", metavar="DIR", help="where it runs; default: the home folder")
     arguments.add_argument("--path", metavar="DIRS", help="folders to search for the command")
     arguments.add_argument("--start", choices=("lazy", "eager"), help="when it is connected")
@@ -154,7 +183,11 @@ def _add(arguments: Arguments) -> None:
         metavar="TIME",
         help="pin how long a call may take; 0: no limit",
     )
-    arguments.add_argument("--transport", choices=("stdio", "http"), help="default: what fits the command")
+    arguments.add_argument(
+        "--transport",
+        choices=("stdio", "http", "sse"),
+        help="default: what fits; sse is as http, what the server speaks is found out",
+    )
     arguments.add_argument("--no-wait", action="store_true", help="do not wait for the first connection")
     arguments.add_argument(
         "--env", metavar="KEY=VALUE", action="append", help="not yet: names the file to edit"
@@ -167,7 +200,7 @@ COMMANDS = (
         "add",
         add,
         _add,
-        usage="mcpctl add NAME [options] [--] COMMAND [ARG ...]",
+        usage="mcpctl add NAME [options] [--] COMMAND [ARG ...]   or: mcpctl add NAME [options] URL",
         spread=True,
         hint=ADD_HINT,
     ),

@@ -104,11 +104,11 @@ def _contradictions(name: str, written: dict[str, object], read: dict[str, Any],
 
 
 def _transport(transport: str | None, alone: str, place: str) -> list[Fault]:
-    if transport == "sse":
-        return [Fault(place, '"sse" is not supported by this version of mcpd')]
-    if transport is not None and transport != {"command": "stdio", "url": "http"}[alone]:
-        return [Fault(place, f'"{transport}" contradicts "{alone}"')]
-    return []
+    # What is behind a URL is found out by asking, so "sse" says no more than "http" (b10).
+    fitting = {"command": ("stdio",), "url": ("http", "sse")}[alone]
+    if transport is None or transport in fitting:
+        return []
+    return [Fault(place, f'"{transport}" contradicts "{alone}"')]
 
 
 def _fill(
@@ -219,6 +219,8 @@ def _check_headers(value: dict[str, str], place: str) -> list[Fault]:
     for key, item in value.items():
         if any((char < " " and char != "\t") or char == "\x7f" for char in item):
             faults.append(Fault(fields.join(place, key), "holds a line break or control character"))
+        elif not item.isascii():
+            faults.append(Fault(fields.join(place, key), "holds a character that no header can carry"))
         if key.lower() in seen:
             faults.append(Fault(fields.join(place, key), "the same header is there twice"))
         seen.add(key.lower())

@@ -33,11 +33,13 @@ def test_env_values_are_masked_typed_or_empty_d12() -> None:
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
-        ("https://user:hush@example.com/mcp?x=1", "https://[SECRET]@example.com/mcp?x=1"),
+        ("https://user:hush@example.com/mcp?x=1", "https://[SECRET]@example.com/mcp?[SECRET]"),
         ("https://hush@[::1]:8443", "https://[SECRET]@[::1]:8443"),
-        ("https://user:hu@sh@example.com#f", "https://[SECRET]@example.com#f"),
-        ("https://example.com/a@b?c=d@e", "https://example.com/a@b?c=d@e"),
-        ("https://example.com?to=a@b/", "https://example.com?to=a@b/"),
+        ("https://user:hu@sh@example.com#f", "https://[SECRET]@example.com"),
+        ("https://https@example.com/mcp", "https://[SECRET]@example.com/mcp"),
+        ("https://example.com/a@b?c=d@e", "https://example.com/a@b?[SECRET]"),
+        ("https://example.com?to=a@b/", "https://example.com?[SECRET]"),
+        ("https://example.com/mcp#a?b", "https://example.com/mcp"),
         ("", ""),
     ],
 )

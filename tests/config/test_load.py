@@ -204,9 +204,11 @@ BAD_ENTRIES = [
     ('url = "https://h:x/"', "url: expected an address"),
     ('url = "https://h/"\nheaders = { "A b" = "c" }', 'cannot use "A b" as a header name'),
     ('url = "https://h/"\nheaders = { A = "c\\nd" }', "headers.A: holds a line break"),
+    ('url = "https://h/"\nheaders = { A = "Grüße" }', "headers.A: holds a character that no header"),
     ('url = "https://h/"\nheaders = { A = "c", a = "d" }', "headers.a: the same header is there twice"),
     ('url = "https://h/"\ntransport = "stdio"', 'transport: "stdio" contradicts "url"'),
-    ('url = "https://h/"\ntransport = "sse"', 'transport: "sse" is not supported by this version'),
+    ('command = "x"\ntransport = "sse"', 'transport: "sse" contradicts "command"'),
+    ('command = "x"\ntransport = "http"', 'transport: "http" contradicts "command"'),
     ('command = "x"\nname = "other"', 'name: must be "bad"'),
     ('command = "x"\nschema = 2', "schema: this version of mcpd reads schema 1, found 2"),
     ('command = "x"\nschema = true', "schema: this version of mcpd reads schema 1"),
@@ -295,6 +297,32 @@ def test_stdio_and_http_side_by_side(folder: Path) -> None:
     assert config.servers["a"].command
     assert config.servers["b"].url
     assert config.problems == ()
+
+
+def test_a_remote_server_has_its_own_fields(folder: Path) -> None:
+    config = read(
+        folder,
+        demo="""
+        url = "https://${HOST:-h.example}:8443/mcp?x=1"
+        headers = { Authorization = "Bearer ${TOKEN}", X-Empty = "" }
+        transport = "http"
+        protocol = "2026-07-28"
+        connect_timeout = "3s"
+        """,
+    )
+    assert config.problems == ()
+    server = config.servers["demo"]
+    assert server.url == "https://h.example:8443/mcp?x=1"
+    assert server.headers == {"Authorization": "Bearer hunter2", "X-Empty": ""}
+    assert (server.protocol, server.connect_timeout, server.command) == ("2026-07-28", 3.0, "")
+
+
+def test_sse_is_read_as_http(folder: Path) -> None:
+    """What the server speaks is found out by asking it (b10, 3.6)."""
+    config = read(folder, a='url = "https://h/sse"\ntransport = "sse"', b='url = "https://h/sse"')
+    assert config.problems == ()
+    a, b = config.servers.values()
+    assert a.digest == b.digest
 
 
 def test_servers_dir_is_a_setting(folder: Path, tmp_path: Path) -> None:

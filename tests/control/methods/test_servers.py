@@ -84,9 +84,12 @@ async def test_add_writes_a_file_and_connects_once_c07(home: Home, real_clock: N
         ({"name": "Bad", "command": "x"}, "invalid_params", '"Bad"'),
         ({"name": "a__b", "command": "x"}, "invalid_params", "__"),
         ({"name": "../x", "command": "x"}, "invalid_params", "name"),
-        ({"name": "new"}, "invalid_params", "no command"),
+        ({"name": "new"}, "invalid_params", "neither a command nor a url"),
         ({"name": "new", "command": "x", "url": "https://example.com"}, "invalid_params", "both"),
-        ({"name": "new", "url": "https://example.com"}, "invalid_params", "http servers are not supported"),
+        ({"name": "new", "url": "ftp://example.com"}, "bad_definition", "expected an address"),
+        ({"name": "new", "url": "https://example.com", "args": ["x"]}, "bad_definition", 'beside "url"'),
+        ({"name": "new", "url": "https://me:hush@example.com"}, "invalid_params", "secret store"),
+        ({"name": "new", "url": "https://h/", "headers": {"K": "hush"}}, "invalid_params", "secret store"),
         ({"name": "new", "command": "x", "env": {"K": "hush"}}, "invalid_params", "secret store"),
         ({"name": "new", "command": "x", "headers": {"K": "hush"}}, "invalid_params", "secret store"),
         ({"name": "tiny", "command": "x"}, "name_taken", "tiny.toml"),
@@ -116,6 +119,17 @@ async def test_values_are_sent_to_the_file_that_can_hold_them(home: Home, real_c
         refused = await (await world.operator()).refusal("servers.add", name="n", command="x", env={"K": "v"})
         assert refused.data["file"] == str(world.servers_dir / "n.toml")
         assert refused.data["file"] in refused.data["hint"]
+
+
+async def test_a_remote_server_is_added_by_its_url_b17(home: Home, real_clock: None) -> None:
+    """Its values are literal, and what may be secret in the address is not shown."""
+    url = "http://127.0.0.1:9/${HOME}/mcp?key=hush"
+    async with running(home) as world:
+        added = await (await world.operator()).call("servers.add", name="far", url=url, enabled=False)
+        written = tomllib.loads((world.servers_dir / "far.toml").read_text())
+    assert (added["transport"], added["command"]) == ("http", "")
+    assert added["url"] == "http://127.0.0.1:9/${HOME}/mcp?[SECRET]"
+    assert written == {"schema": 1, "url": url.replace("${", "$${"), "enabled": False}
 
 
 async def test_a_server_can_be_added_disabled(home: Home, real_clock: None) -> None:
