@@ -7,8 +7,11 @@ import msgspec
 #: Seconds before each restart of a process that had completed its opening.
 CRASH_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)
 
-#: Seconds between attempts that never opened, and between the tries of a crashed server.
+#: Seconds between attempts that never opened, and between the tries of a crashed or lost server.
 SPACING = 15.0
+
+#: A connection to a remote that held for so many seconds was no failure when it ends: proxies cut the idle.
+LONG_LIVED = 60.0
 
 
 class History(msgspec.Struct, frozen=True):
@@ -18,6 +21,8 @@ class History(msgspec.Struct, frozen=True):
     """Ends after a completed opening since the last successful call."""
     failures: int = 0
     """Attempts in a row that never opened."""
+    losses: int = 0
+    """Connections to a remote that were lost soon, one after the other, without a successful call between."""
 
 
 class Next(msgspec.Struct, frozen=True):
@@ -41,6 +46,21 @@ def after_loss(history: History) -> tuple[History, Next]:
     return history, Next("restarting", CRASH_DELAYS[crashes - 1], 0.0)
 
 
+def after_remote_loss(
+    history: History, *, anew: bool, lasting: bool, wanted: bool, lived: float
+) -> tuple[History, Next]:
+    """A connection to a remote was lost, which had been open for `lived` seconds.
+
+    Where only its session is gone (`anew`) the next one is opened at once, unless it goes so with every
+    one; a remote that nobody wants now rests meanwhile.
+    """
+    losses = 1 if lived >= LONG_LIVED else history.losses + 1
+    history = msgspec.structs.replace(history, losses=losses, failures=0)
+    if anew and losses == 1:
+        return history, Next("connecting", 0.0, 0.0) if wanted else Next("idle", None, 0.0)
+    return history, Next("failed", SPACING if wanted and not lasting else None, SPACING)
+
+
 def after_failure(history: History, *, lasting: bool, wanted: bool) -> tuple[History, Next]:
     """An attempt ended without a connection. `wanted`: something goes on wanting one (an eager server, a
     session that has used it). The restarts after a crash go on as far as their schedule does."""
@@ -54,4 +74,4 @@ def after_failure(history: History, *, lasting: bool, wanted: bool) -> tuple[His
 
 def after_success(history: History) -> History:
     """A call succeeded: the schedule starts again."""
-    return msgspec.structs.replace(history, crashes=0, failures=0)
+    return msgspec.structs.replace(history, crashes=0, failures=0, losses=0)
