@@ -106,8 +106,8 @@ def read_definitions(
     """The usable definitions of one kind, in the server's order, and what was left out or mended.
 
     Each page is the JSON text of an array, or of a single definition. `taken`: bytes that
-    definitions of other kinds have of the catalogue already. `read` raises Unusable. Never raises
-    for anything a page may hold.
+    definitions of other kinds have of the catalogue already. `read` raises Unusable or UNREADABLE.
+    Never raises for anything a page may hold.
     """
     found: dict[str, T] = {}
     warnings = _Warnings(limits.warnings)
@@ -119,7 +119,7 @@ def read_definitions(
         reading = Reading(limits, [])
         try:
             definition = read(text, reading)
-        except Unusable as error:
+        except (Unusable, *UNREADABLE) as error:
             warnings.add(f"a {noun} is left out: {error} (it begins with {_beginning(text)})")
             continue
         name = identity(definition)
@@ -186,22 +186,19 @@ def take_apart(
     """A definition's members as JSON text, what `decoder` reads of them, and what `mend` returned.
 
     `decoder` takes what no client refuses; `mend` makes the members so, in place, where they are
-    not. Raises Unusable.
+    not. Raises Unusable and UNREADABLE.
     """
     text = _checked(text, reading)
     more = None
+    members: dict[str, Any] = _MEMBERS.decode(text)
     try:
-        members: dict[str, Any] = _MEMBERS.decode(text)
-        try:
-            known = decoder.decode(text)
-        except msgspec.ValidationError:
-            members = split_members(text)
-            more = mend(members, reading.notes)
-            known = decoder.decode(b"{" + join_members(members) + b"}")
-        if "_meta" in members:
-            members["_meta"] = foreign_meta(bytes(members["_meta"]))
-    except UNREADABLE as error:
-        raise Unusable(str(error)) from None
+        known = decoder.decode(text)
+    except msgspec.ValidationError:
+        members = split_members(text)
+        more = mend(members, reading.notes)
+        known = decoder.decode(b"{" + join_members(members) + b"}")
+    if "_meta" in members:
+        members["_meta"] = foreign_meta(bytes(members["_meta"]))
     return members, known, more
 
 
