@@ -22,6 +22,9 @@ META_SERVER = "io.modelcontextprotocol/serverInfo"
 META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 META_LEVEL = "io.modelcontextprotocol/logLevel"
 
+#: From the least important on; the index is a level's rank (5.6).
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
 #: The last results may be cached for none of the time: what an agent may see can change at any moment.
 LIST_CACHING = b'"ttlMs":0,"cacheScope":"private"'
 
@@ -163,6 +166,19 @@ class ListenFilter(msgspec.Struct, frozen=True, rename="camel"):
     prompts_list_changed: bool = False
     resources_list_changed: bool = False
     resource_subscriptions: tuple[str, ...] = ()
+
+
+class StreamMeta(msgspec.Struct, frozen=True):
+    """The member of `_meta` that says to which stream a notification belongs (5.14)."""
+
+    subscription: msgspec.Raw = msgspec.field(default=ABSENT, name=META_SUBSCRIPTION)
+
+
+class Acknowledged(msgspec.Struct, frozen=True):
+    """`notifications/subscriptions/acknowledged` (5.14)."""
+
+    meta: StreamMeta = msgspec.field(default_factory=StreamMeta, name="_meta")
+    notifications: ListenFilter = ListenFilter()
 
 
 class ListenParams(msgspec.Struct, frozen=True):
