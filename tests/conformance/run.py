@@ -1,0 +1,294 @@
+"""The official conformance suite, one scenario at a time, counted by a rule that is stricter than its own.
+
+A scenario passes when the suite exits with 0 and its checks hold at least one SUCCESS, no FAILURE and no
+WARNING. The suite lets two scenarios "pass" without a single check, and ignores its client's exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conformance.home import SERVER, private_daemon
+
+CHECKOUT = Path(__file__).parents[2]
+MODULES = CHECKOUT / "tests" / "servers" / "suite" / "node_modules"
+SUITE = ("node", str(MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"))
+SUPERGATEWAY = ("node", str(MODULES / "supergateway" / "dist" / "index.js"))
+FIXTURE = (sys.executable, "-m", "tests.conformance.fixture")
+BRIDGE = (sys.executable, "-I", "-m", "mcpctl", "bridge", "--server", SERVER)
+REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
+SERVER_REVISIONS = REVISIONS[1:]
+PATIENCE = 30
+"""Seconds that the suite gives a scenario."""
+START = 20.0
+
+NOT_OURS = re.compile(r"auth/|sep-2640-|tasks-")
+"""Scenarios of logins, skills and the tasks extension's server side."""
+ADAPTOR_FAILS = ("dns-rebinding-protection", "server-stateless")
+"""What the adaptor itself decides, and decides wrongly, whatever server is behind it."""
+ADAPTOR_WARNS = ("server-sse-polling",)
+"""The adaptor has no event ids, which the suite only recommends."""
+WIRE_FREE = (
+    "completion-complete",
+    "tools-list",
+    "tools-call-simple-text",
+    "tools-call-image",
+    "tools-call-audio",
+    "tools-call-embedded-resource",
+    "tools-call-mixed-content",
+    "tools-call-error",
+    "tools-call-with-progress",
+    "json-schema-2020-12",
+    "server-sse-multiple-streams",
+    "resources-list",
+    "resources-read-text",
+    "resources-read-binary",
+    "resources-templates-read",
+    "sep-2164-resource-not-found",
+    "prompts-list",
+    "prompts-get-simple",
+    "prompts-get-with-args",
+    "prompts-get-embedded-resource",
+    "prompts-get-with-image",
+    "dns-rebinding-protection",
+)
+"""The scenarios of 2026-07-28 that a server of 2025-11-25 can serve through mcpd."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One stack that is measured."""
+
+    about: str
+    revisions: tuple[str, ...]
+    serve: Callable[[], contextlib.AbstractContextManager[str]] | None
+    """Opens the stack and gives its URL; None: mcpd is the client."""
+    only: tuple[str, ...] = ()
+    through_adaptor: bool = False
+
+
+# -- the stacks ----------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def started(
+    command: tuple[str, ...], environ: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A process of the checkout, its stdout readable; ended with all that it started."""
+    process = subprocess.Popen(
+        command,
+        cwd=CHECKOUT,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@contextlib.contextmanager
+def fixture(*options: str) -> Iterator[str]:
+    """The fixture on HTTP."""
+    with started((*FIXTURE, *options, "--http", "0")) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert url, "the fixture did not start"
+        yield url.replace("127.0.0.1", "localhost")
+
+
+@contextlib.contextmanager
+def gateway(command: tuple[str, ...], environ: dict[str, str] | None = None) -> Iterator[str]:
+    """A server on stdio, made reachable by HTTP."""
+    port = free_port()
+    options = ("--outputTransport", "streamableHttp", "--stateful", "--port", str(port), "--logLevel", "none")
+    with started((*SUPERGATEWAY, "--stdio", " ".join(command), *options), environ):
+        end = time.monotonic() + START
+        while not answers(port):
+            assert time.monotonic() < end, "supergateway did not start"
+            time.sleep(0.05)
+        yield f"http://localhost:{port}/mcp"
+
+
+@contextlib.contextmanager
+def bridge() -> Iterator[str]:
+    """`mcpctl bridge --server`, before the fixture on HTTP."""
+    with contextlib.ExitStack() as stack:
+        daemon = stack.enter_context(private_daemon(url=stack.enter_context(fixture())))
+        yield stack.enter_context(gateway(BRIDGE, {**os.environ, **daemon.environ}))
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def answers(port: int) -> bool:
+    try:
+        socket.create_connection(("localhost", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+PARTS = {
+    "client": Part("mcpd as the client of the suite's servers", REVISIONS, None),
+    "bridge": Part("`mcpctl bridge` behind supergateway", SERVER_REVISIONS, bridge, through_adaptor=True),
+    "fixture": Part("the fixture itself (no mcpd)", SERVER_REVISIONS, fixture),
+    "gateway": Part(
+        "the fixture on stdio behind supergateway (no mcpd)",
+        SERVER_REVISIONS,
+        lambda: gateway(FIXTURE),
+        through_adaptor=True,
+    ),
+}
+GROUPS = {"server": ("bridge",), "all": ("client", "bridge")}
+
+
+# -- scenarios -----------------------------------------------------------------------------------------------
+def scenarios(part: Part, revision: str) -> list[str]:
+    """What the suite has for a revision, in its order."""
+    side = "--client" if part.serve is None else "--server"
+    done = subprocess.run(
+        [*SUITE, "list", side, "--spec-version", revision], capture_output=True, text=True, check=True
+    )
+    names = re.findall(r"^ +- (\S+)", done.stdout, re.MULTILINE)
+    assert names, f"the suite knows no scenario of {revision}"
+    return [name for name in names if not NOT_OURS.match(name) and (not part.only or name in part.only)]
+
+
+def run(part: Part, url: str, scenario: str, revision: str, folder: Path) -> list[str]:
+    """Why the scenario did not pass; empty when it did."""
+    what = (
+        ("client", "--command", "tests/conformance/client")
+        if part.serve is None
+        else ("server", "--url", url)
+    )
+    command = [*SUITE, *what, "--scenario", scenario, "--spec-version", revision, "-o", str(folder)]
+    try:
+        done = subprocess.run(
+            [*command, "--timeout", str(PATIENCE * 1000)],
+            cwd=CHECKOUT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE * 2,
+        )
+    except subprocess.TimeoutExpired:
+        return [f"the suite did not end within {PATIENCE * 2} s"]
+    (folder / "suite.txt").write_text(done.stdout + done.stderr)
+    may_warn = part.through_adaptor and scenario in ADAPTOR_WARNS
+    return judged(
+        done.returncode, [json.loads(file.read_text()) for file in folder.rglob("checks.json")], may_warn
+    )
+
+
+def judged(code: int, files: list[list[dict[str, str]]], may_warn: bool = False) -> list[str]:
+    """Why a run of the suite is no pass, from its exit code and its checks.json files."""
+    if len(files) != 1:
+        return [f"{len(files)} files of checks, exit code {code}"]
+    [checks] = files
+    bad = ("FAILURE",) if may_warn else ("FAILURE", "WARNING")
+    why = [
+        f"{check['id']}: {check.get('errorMessage') or check['status']}"
+        for check in checks
+        if check["status"] in bad
+    ]
+    if not any(check["status"] == "SUCCESS" for check in checks):
+        why.append("no check succeeded")
+    if code != 0:
+        why.append(f"exit code {code}")
+    return why
+
+
+def main(argv: list[str]) -> int:
+    options = parsed(argv)
+    counts: collections.Counter[str] = collections.Counter()
+    kept = options.output or Path(tempfile.mkdtemp(prefix="conformance-"))
+    for name in options.parts:
+        part = PARTS[name]
+        for revision in options.revisions or part.revisions:
+            stack = contextlib.nullcontext("") if part.serve is None else part.serve()
+            before = counts.copy()
+            with stack as url:
+                for scenario in scenarios(part, revision):
+                    if options.only and scenario not in options.only:
+                        continue
+                    counts[one(name, part, url, scenario, revision, kept)] += 1
+            row = counts - before
+            print(f"# {name} {revision}: {row['passed']} of {row['passed'] + row['failed']}", flush=True)
+    if options.output is None and counts["failed"] == 0:
+        shutil.rmtree(kept)
+    else:
+        print(f"# results: {kept}")
+    skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
+    print(f"{counts['passed']} passed, {counts['failed']} failed{skipped}")
+    return 0 if counts["passed"] and not counts["failed"] else 1
+
+
+def one(name: str, part: Part, url: str, scenario: str, revision: str, kept: Path) -> str:
+    """Run and print one scenario: "passed", "failed" or "skipped"."""
+    words = f"{name} {revision} {scenario}"
+    if part.through_adaptor and scenario in ADAPTOR_FAILS:
+        print(f"skipped {words}: the adaptor's own", flush=True)
+        return "skipped"
+    folder = kept / name / revision / scenario
+    folder.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    why = run(part, url, scenario, revision, folder)
+    outcome = "FAILED" if why else "passed"
+    print(f"{outcome}  {words} ({time.monotonic() - began:.1f} s)", *why, sep="\n        ", flush=True)
+    return outcome.lower()
+
+
+def parsed(argv: list[str]) -> argparse.Namespace:
+    rows = [f"  {name:8} {part.about}" for name, part in PARTS.items()]
+    rows += [f"  {name:8} {' and '.join(of)}" for name, of in GROUPS.items()]
+    parser = argparse.ArgumentParser(
+        prog="tests/conformance/run.sh",
+        description="Run the official conformance suite, one scenario at a time.",
+        epilog="\n".join(["parts:", *rows]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", nargs="*", metavar="PART|REVISION", help="default: all, every revision")
+    parser.add_argument("--only", action="append", metavar="SCENARIO", help="this scenario alone; repeatable")
+    parser.add_argument("--url", help="measure the server at this URL instead of a part")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="keep the suite's results here")
+    options = parser.parse_args(argv)
+    options.revisions = [word for word in options.what if word in REVISIONS]
+    named = [word for word in options.what if word not in REVISIONS] or ["url" if options.url else "all"]
+    if options.url:
+        PARTS["url"] = Part(options.url, SERVER_REVISIONS, lambda: contextlib.nullcontext(options.url))
+    options.parts = [part for word in named for part in GROUPS.get(word, (word,))]
+    for part in options.parts:
+        if part not in PARTS:
+            parser.error(f"no such part or revision: {part}")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
