@@ -1,6 +1,6 @@
-"""Names: what a server may be called, and under which name agents see a tool.
+"""Names: what a server may be called, and under which name agents see a tool or a prompt.
 
-A tool's identity is the pair (server, tool). What agents see matches
+A tool's identity is the pair (server, tool), a prompt's (server, prompt). What agents see matches
 ^[A-Za-z_][A-Za-z0-9_-]{0,63}$, the strictest rule of the model vendors
 (protocol reference, section 7.1), and depends on the pair alone.
 """
@@ -16,7 +16,7 @@ import msgspec
 
 Spelling = Literal["server__tool", "mcp_server_tool"]
 Pair = tuple[str, str]
-"""(server, tool), both exactly as configured and as the server says."""
+"""(server, tool or prompt), both exactly as configured and as the server says."""
 
 LONGEST: Final = 64
 LONGEST_SERVER: Final = 32
@@ -96,8 +96,8 @@ class Assigned(msgspec.Struct, frozen=True):
     """One for each tool that was left out (a12)."""
 
 
-def assign(pairs: Iterable[Pair], spelling: Spelling = "server__tool") -> Assigned:
-    """Name tools in order; of two tools with one name the later is left out (a12).
+def assign(pairs: Iterable[Pair], spelling: Spelling = "server__tool", noun: str = "tool") -> Assigned:
+    """Name tools, or what `noun` says, in order; of two with one name the later is left out (a12).
 
     In the spelling `mcp_server_tool`, where `a` + `b_c` and `a_b` + `c` look alike,
     neither gets the plain name (D2): who comes first must not decide who is called.
@@ -113,8 +113,8 @@ def assign(pairs: Iterable[Pair], spelling: Spelling = "server__tool") -> Assign
         else:
             other = names[name]
             warnings.append(
-                f'tool "{pair[1]}" of server "{pair[0]}" is left out: its name "{name}" is taken'
-                f' by tool "{other[1]}" of server "{other[0]}"'
+                f'{noun} "{pair[1]}" of server "{pair[0]}" is left out: its name "{name}" is taken'
+                f' by {noun} "{other[1]}" of server "{other[0]}"'
             )
     return Assigned(names, tuple(warnings))
 

@@ -144,6 +144,8 @@ def test_the_later_of_two_with_one_name_is_left_out() -> None:
     assert len(found.warnings) == 1
     assert '"a_b"' in found.warnings[0]
     assert '"a.b"' in found.warnings[0]
+    [warning] = assign([("fs", "a.b"), ("fs", "a_b")], noun="prompt").warnings
+    assert warning.startswith('prompt "a_b" of server "fs"')
 
 
 def test_servers_that_differ_by_a_dot_collide() -> None:
