@@ -8,7 +8,6 @@ wants, and each watched URI once, as long as anybody watches it. A server with a
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -46,6 +45,10 @@ class Wishes:
     def __init__(self, remark: Callable[[str], None]) -> None:
         self._remark = remark
         self._levels: dict[str, int] = {}
+        self._told: int | None = None
+        """The level that the server has agreed to, or refused, on this connection."""
+        self._logs = False
+        """There is a server with a handshake that logs."""
         self._watched: dict[str, dict[str, Tell]] = {}
         """URI -> session -> who is told."""
         self._agreed: set[str] = set()
@@ -65,6 +68,15 @@ class Wishes:
         if self._levels.get(session) != rank:
             self._levels[session] = rank
             self._tell()
+
+    def lower_level(self, session: str, rank: int) -> None:
+        """`want_level`, unless the session wants more already."""
+        self.want_level(session, min(rank, self._levels.get(session, rank)))
+
+    async def level_told(self) -> None:
+        """Wait until the server has answered to the level that is wanted now, if it can be told."""
+        while self._logs and self.level not in (None, self._told):
+            await self._news.wait()
 
     def watch(self, session: str, uri: str, tell: Tell) -> None:
         """From now on. A server with a handshake is then asked by who wants it, see `agreed`.
@@ -156,21 +168,26 @@ class Wishes:
                 started = True
                 task_status.started()
 
-        with contextlib.suppress(ConnectionLost):
+        self._told = None
+        try:
             await self._keep_telling(connection, start)
-        start()
+        except ConnectionLost:
+            start()
+        finally:
+            self._logs = False
+            self._tell()
 
     async def _keep_telling(self, connection: Connection, start: Callable[[bytes], None]) -> None:
-        told: int | None = None
-        logs = "logging" in connection.settled.capabilities
+        self._logs = "logging" in connection.settled.capabilities
         again, self._agreed = self._agreed & self._watched.keys(), set()
         while True:
             news = self._news
             level = self.level
-            if logs and level is not None and level != told:
-                told = level
+            if self._logs and level is not None and level != self._told:
                 name = msgspec.json.encode(LEVELS[level])
                 await self._ask(connection, "logging/setLevel", b'"level":' + name, start)
+                self._told = level
+                self._tell()
             start(b"")
             for uri in again:
                 self._agreed.add(uri)

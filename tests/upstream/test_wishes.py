@@ -147,6 +147,22 @@ async def test_a_level_that_is_refused_is_for_the_servers_log() -> None:
         assert len(server.heard) == 1, "the same wish is no news"
 
 
+async def test_who_sets_a_level_may_wait_until_the_server_has_it() -> None:
+    wanted = Wishes(lambda text: None)
+    wanted.want_level("a", ERROR)
+    await wanted.level_told()
+    async with kept(wanted) as server:
+        await wanted.level_told()
+        server.mute = True
+        wanted.lower_level("a", INFO)
+        wanted.lower_level("a", WARNING)
+        with trio.move_on_after(5) as waited:
+            await wanted.level_told()
+        assert waited.cancelled_caught
+        assert server.heard == [("logging/setLevel", "error"), ("logging/setLevel", "info")]
+    await wanted.level_told()
+
+
 # ------------------------------------------------------------------------ watching
 
 
