@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from mcpd.catalog.content import Bounded, one_line
+from mcpd.catalog.blocks import one_line
+from mcpd.catalog.content import Bounded
 from mcpd.catalog.members import foreign_meta, join_members, split_members
 from mcpd.errors import Failure
 

@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mcpd import files
-from mcpd.catalog.content import one_line
+from mcpd.catalog.blocks import one_line
 from mcpd.catalog.members import split_members
 from mcpd.catalog.tool import Catalog, Tool
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.catalog.content import Bounded, binary_summary, bound, decoded_size, dress, verdict
+from mcpd.catalog.blocks import binary_summary, decoded_size
+from mcpd.catalog.content import Bounded, bound, dress, verdict
 from mcpd.errors import Failure
 
 MIB = 1024 * 1024
