@@ -1,4 +1,4 @@
-"""One attempt to reach a server: its process, and the revision that both sides agree on."""
+"""One attempt to reach a server that is a process: start it, and settle the revision with it."""
 
 from __future__ import annotations
 
@@ -43,6 +43,17 @@ class Surroundings(msgspec.Struct, frozen=True):
     """...and when all of its tree is gone."""
 
 
+def opening_for(server: Server, known: str) -> Opening:
+    """How the conversation begins; what the definition says comes before what is `known` (4.6)."""
+    match server.protocol:
+        case "auto":
+            return Opening(known)
+        case "legacy":
+            return Opening("legacy", pinned=True)
+        case _:
+            return Opening("modern", pinned=True)
+
+
 class Attempt:
     """What is started here lives in `nursery` and cleans up behind itself when that is cancelled.
 
@@ -67,6 +78,8 @@ class Attempt:
         self._noticed = noticed
         self._withdraw = withdraw
         self._started = started
+        self.verdict = "auto"
+        """The era to remember, once `open` has returned."""
 
     @property
     def limit(self) -> float:
@@ -75,19 +88,21 @@ class Attempt:
         own = self.server.connect_timeout
         return usual if own is None else own or float("inf")
 
+    @property
+    def late(self) -> str:
+        """What is said when the time is over before the catalogue is there."""
+        return f"no answer within {self.limit:g} s"
+
     async def open(self, known: str) -> tuple[Link, Connection]:
         """`known`: what the server spoke before, "legacy", "modern" or "auto". Raises ConnectFailed."""
-        protocol = self.server.protocol
-        pinned = protocol not in ("auto", "legacy")
-        era = "modern" if pinned else "legacy" if protocol == "legacy" else known
-        link = await self._start(Opening(era, pinned=pinned))
+        link = await self._start(opening_for(self.server, known))
         try:
             return link, await self._settle(link)
         except ConnectFailed as e:
             if e.reason != "exited" or not link.opening.fresh_may_help:
                 raise
         # Some older servers leave on anything before `initialize`: once more, in their way (4.4).
-        link = await self._start(Opening("legacy"))
+        link = await self._start(Opening("legacy", pinned=True))
         return link, await self._settle(link)
 
     async def _start(self, opening: Opening) -> Link:
@@ -109,7 +124,9 @@ class Attempt:
 
     async def _settle(self, link: Link) -> Connection:
         try:
-            return await link.open()
+            connection = await link.open()
+            self.verdict = link.opening.verdict
+            return connection
         except ConnectFailed as e:
             if e.reason != "exited":
                 raise

@@ -46,6 +46,8 @@ class Connection:
         self.settled = settled
         self.last_sent = 0.0
         """When the last request was sent (trio clock)."""
+        self.doubted: Callable[[], None] = _believed
+        """Called when a request went without an answer, so that the server may be gone."""
         self._sender = sender
         self._deadlines = deadlines
         self._notice = noticed
@@ -103,6 +105,10 @@ class Connection:
             sent(key)
         try:
             return await slot.wait()
+        except Failure as e:
+            if e.kind == "timed_out":
+                self.doubted()
+            raise
         finally:
             self._deadlines.discard(slot)
             if self._pending.pop(key, None) is not None:
@@ -130,14 +136,14 @@ class Connection:
 
     # -------------------------------------------------------------- receiving
 
-    def receive(self, line: bytes) -> None:
-        """Take one line from the server."""
+    def receive(self, line: bytes, on: bytes = b"") -> None:
+        """Take one line from the server. `on`: the request on whose own stream it came, if there is such."""
         if line[:1] == b"[" and self.settled.revision.batches:
-            self._received_batch(line)
+            self._received_batch(line, on)
         else:
-            self._received(line)
+            self._received(line, on)
 
-    def _received_batch(self, line: bytes) -> None:
+    def _received_batch(self, line: bytes, on: bytes) -> None:
         try:
             members = jsonrpc.read_batch(line)
         except Failure as e:
@@ -145,22 +151,25 @@ class Connection:
             return
         for member in members:
             # An array within an array is no message (JSON-RPC 2.0, section 6), as `_received` says.
-            self._received(member)
+            self._received(member, on)
 
-    def _received(self, line: bytes) -> None:
+    def _received(self, line: bytes, on: bytes) -> None:
         message = jsonrpc.read_lenient(line)
         if message is None:
             self._remark(f"not JSON-RPC: {line[:200].decode('utf-8', 'replace')}")
         elif not message.method:
-            self._answered(message)
+            self._answered(message, on)
         elif message.id:
             self._asked(message)
         else:
             self._noticed(message)
 
-    def _answered(self, message: Message) -> None:
+    def _answered(self, message: Message, on: bytes) -> None:
         key = message.key
         slot = self._pending.pop(key, None) or self._pending.pop(_integer(key), None)
+        if slot is None and message.error and not _integer(key).isdigit():
+            # An error without a proper id is about the request on whose stream it came (2).
+            slot = self._pending.pop(on, None)
         if slot is None:
             # Late, doubled or unknown. An error may be about something that the server could not even read.
             if message.error:
@@ -183,11 +192,13 @@ class Connection:
             slot.settle(Failure("too_large", "the server's answer is larger than 16 MiB"))
 
     def failed(self, key: bytes, failure: Unanswered | ConnectionLost) -> None:
-        """The transport brings no answer to the request `key`."""
+        """The transport brings no answer to the request `key`; empty where none of ours is concerned."""
         slot = self._pending.pop(key, None)
         if slot is not None:
             slot.written = isinstance(failure, Unanswered) and failure.reached
             slot.settle(failure)
+        if isinstance(failure, Unanswered):
+            self.doubted()
 
     def _asked(self, message: Message) -> None:
         if self.settled.revision.stateless:
@@ -224,6 +235,10 @@ class Connection:
             slot.progressed(trio.current_time())
             if slot.on_progress is not None:
                 slot.on_progress(raw)
+
+
+def _believed() -> None:
+    """A server's process tells by itself when it is gone."""
 
 
 def _server_error(raw: bytes) -> ServerError:

@@ -26,10 +26,12 @@ class Link:
         deadlines: Deadlines,
         noticed: Noticed,
         remark: Callable[[str], None],
+        silence: float = PROBE_SILENCE,
     ) -> None:
+        """`silence`: seconds after the probe until the server is asked in the older way."""
         self.opening = opening
         self.connection: Connection | None = None
-        self.ending = ""
+        self.ending = Ending("failed", "the connection ended")
         self.over = trio.Event()
         self.withdraw: Callable[[], None] = lambda: None
         self._deadlines = deadlines
@@ -37,11 +39,12 @@ class Link:
         self._remark = remark
         self._turned = trio.Event()
         self._sender = sender
+        self._silence = silence
 
     async def open(self) -> Connection:
         """Settle the revision. Raises ConnectFailed; the caller bounds the time."""
         self._send(self.opening.start())
-        with trio.move_on_after(PROBE_SILENCE) as silence:
+        with trio.move_on_after(self._silence) as silence:
             await self._turned.wait()
         if silence.cancelled_caught:
             self._send(self.opening.silence())
@@ -49,7 +52,8 @@ class Link:
         if self.opening.failed is not None:
             raise self.opening.failed
         if self.connection is None:
-            raise ConnectFailed("exited", self.ending)
+            ending = self.ending
+            raise ConnectFailed(ending.reason, ending.message, lasting=ending.lasting)
         return self.connection
 
     @property
@@ -66,21 +70,18 @@ class Link:
 
     def receive(self, line: bytes, on: bytes = b"") -> None:
         if self.connection is not None:
-            self.connection.receive(line)
+            self.connection.receive(line, on)
             return
         message = jsonrpc.read_lenient(line)
         if message is None:
             self._remark(f"not JSON-RPC: {line[:200].decode('utf-8', 'replace')}")
             return
-        lines = self.opening.receive(message)
+        lines = self.opening.receive(message, on)
         settled = self.opening.settled
         if settled is not None:
             self.connection = Connection(settled, self, self._deadlines, self._noticed, self._remark)
-        if settled is not None:
             self._sender.settle(settled.revision)
-        self._send(lines)
-        if settled is not None or self.opening.failed is not None:
-            self._turned.set()
+        self._went_on(lines)
 
     def dropped(self, head: bytes, tail: bytes) -> None:
         """A line was too long to be kept; if it was an answer, its request is told."""
@@ -89,16 +90,16 @@ class Link:
             self.connection.too_large(key)
 
     def failed(self, key: bytes, failure: Unanswered | ConnectionLost) -> None:
-        """A request gets no answer; while the revision is not settled, nothing can follow."""
+        """A request gets no answer from the transport."""
         if self.connection is not None:
             self.connection.failed(key, failure)
         else:
-            reason = failure.reason if isinstance(failure, Unanswered) else "failed"
-            self.lost(Ending(reason, failure.message))
+            self._went_on(self.opening.unanswered(key, failure))
 
     def lost(self, ending: Ending) -> None:
         """The transport ended; what waits is told after the connection has been withdrawn."""
-        self.ending = ending.message
+        if not self.over.is_set():
+            self.ending = ending
         self._withdraw()
         self._turned.set()
         self.over.set()
@@ -107,6 +108,11 @@ class Link:
         self.withdraw()
         if self.connection is not None:
             self.connection.lose()
+
+    def _went_on(self, lines: list[bytes]) -> None:
+        self._send(lines)
+        if self.opening.settled is not None or self.opening.failed is not None:
+            self._turned.set()
 
     def _send(self, lines: list[bytes]) -> None:
         for line in lines:

@@ -82,8 +82,8 @@ class Opening:
         """The server may be of the stateless era all the same: something on the way spoilt the probe."""
         self.older_may_help = False
         """`initialize` was refused as servers of the old HTTP+SSE transport do (3.6)."""
-        self.heard: list[str] = []
-        """What came instead of answers, in words."""
+        self.heard: list[tuple[str, str]] = []
+        """Each method that was refused, and what came instead of its answer, in words."""
         self.settled: Settled | None = None
         self.failed: ConnectFailed | None = None
         self._handshaken = False
@@ -151,13 +151,13 @@ class Opening:
             )
             return []
         if key in _PROBES:
-            self.heard.append(f"server/discover: {failure.message}")
+            self.heard.append(("server/discover", failure.message))
             return self._fall_back(failure.message, failure.reason)
         if failure.status == 400 and self._initialized < 2:
             # Some refuse what is newer than they are by a page instead of an answer.
             named = [name for name in HANDSHAKE if name in failure.message]
             return self._initialize((named or HANDSHAKE[:-1])[-1])
-        self.heard.append(f"initialize: {failure.message}")
+        self.heard.append(("initialize", failure.message))
         self.older_may_help = 400 <= failure.status < 500
         return self._handshake_refused(failure.message, failure.reason)
 
@@ -185,7 +185,7 @@ class Opening:
         error = jsonrpc.read_error(bytes(message.error))
         if error.code != UNSUPPORTED_VERSION:
             self._doubtful = error.code in MODERN_ERRORS
-            self.heard.append(f"server/discover: {error.words}")
+            self.heard.append(("server/discover", error.words))
             return self._fall_back(f"the server refused server/discover: {error.words}", "failed")
         supported = _supported(error)
         mutual = newest_mutual_stateless(supported)
@@ -243,7 +243,7 @@ class Opening:
             return self._discover()
         if mutual is not None and self._initialized < 2:
             return self._initialize(mutual.name)
-        self.heard.append(f"initialize: {error.words}")
+        self.heard.append(("initialize", error.words))
         self.older_may_help = not supported and error.code not in MODERN_ERRORS
         reason: Reason = "no_common_revision" if supported else "failed"
         return self._handshake_refused(f"the server refused initialize: {error.words}", reason)

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import logging
 import time
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
 
-from mcpd.api.status import Status
+from mcpd.api.status import Reason, Status
 from mcpd.catalog.tool import Catalog
 from mcpd.config.spec import Faulty, Server
 from mcpd.errors import Failure, ServerError
-from mcpd.transport.base import ConnectFailed, ConnectionLost
+from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Unanswered
 from mcpd.transport.stdio import StderrRing
 from mcpd.upstream import retry
 from mcpd.upstream.attempt import Attempt, Surroundings
 from mcpd.upstream.connection import Connection
+from mcpd.upstream.health import Health, watch_sleep
 from mcpd.upstream.keeper import Keeper
 from mcpd.upstream.link import Link
+from mcpd.upstream.remote import Remote
 
 log = logging.getLogger("mcpd.upstream")
 
@@ -107,7 +110,10 @@ class Upstream:
         self._idle_changed.set()
 
     async def reach(self, within: float) -> Connection:
-        """The connection, waiting for it if need be. Raises Failure `disabled` or `unavailable`."""
+        """The connection, waiting for it if need be.
+
+        Raises Failure `disabled`, `unavailable` and `needs_login`.
+        """
         if self.connection is not None:
             return self.connection
         self._refuse_blocked()
@@ -121,7 +127,7 @@ class Upstream:
                 while (connection := self._current()) is None:
                     await self._news.wait()
                     self._refuse_blocked()
-                    if self._ended != ended and self.status.state in ("failed", "crashed"):
+                    if self._ended != ended and self.status.state in ("failed", "crashed", "needs_auth"):
                         raise self._unavailable()
                 return connection
         finally:
@@ -136,7 +142,7 @@ class Upstream:
 
     def succeeded(self) -> None:
         """A call got its answer: the restart schedule begins again (D8)."""
-        if self._history.crashes:
+        if self._history.crashes or self._history.losses:
             self._history = retry.after_success(self._history)
 
     def _current(self) -> Connection | None:
@@ -152,7 +158,7 @@ class Upstream:
             )
         if self._block == "removed":
             raise Failure("no_such_server", f'server "{self.name}" was removed', server=self.name)
-        if self._block == "held" or not isinstance(self.definition, Server) or self.definition.url:
+        if self._block == "held" or not isinstance(self.definition, Server):
             raise self._unavailable()
 
     def _unavailable(self) -> Failure:
@@ -169,8 +175,17 @@ class Upstream:
         wait = max(0.0, self._not_before - trio.current_time())
         if wait:
             data["retry_after"] = round(wait, 1)
-        hint = "mcpctl reload" if self.held else f"mcpctl logs {self.name}; mcpctl reconnect {self.name}"
-        return Failure("unavailable", text, hint=hint, **data)
+        kind = "needs_login" if status.state == "needs_auth" else "unavailable"
+        return Failure(kind, text, hint=self._next_step(), **data)
+
+    def _next_step(self) -> str:
+        """What a person can do about the status (b26, b27)."""
+        if self.held:
+            return "mcpctl reload"
+        definition = self.definition
+        if isinstance(definition, Server) and self.status.reason in ("needs_auth", "access_denied"):
+            return login_hint(definition)
+        return f"mcpctl logs {self.name}; mcpctl reconnect {self.name}"
 
     # ------------------------------------------------------------ for the owner
 
@@ -270,7 +285,7 @@ class Upstream:
 
     def _delay(self) -> float | None:
         """Seconds until an attempt is due; None: not before something changes."""
-        if self._block or not isinstance(self.definition, Server) or self.definition.url:
+        if self._block or not isinstance(self.definition, Server):
             return None
         if self._due is not None:
             return 0.0 if self._background else self._due - trio.current_time()
@@ -286,9 +301,7 @@ class Upstream:
         began = trio.current_time()
         self._set(state="connecting", last_attempt=time.time(), retry_at=0.0, pid=0)
         async with trio.open_nursery() as nursery:
-            attempt = Attempt(
-                server, self._around, self.ring, nursery, self._keeper.notice, self._withdraw, self._started
-            )
+            attempt = self._attempt(server, nursery)
             try:
                 link, connection, catalog = await self._connect(attempt)
             except ConnectFailed as e:
@@ -303,9 +316,21 @@ class Upstream:
             nursery.start_soon(self._keeper.keep, server, connection)
             nursery.start_soon(self._keeper.listen, connection)
             nursery.start_soon(self._stop_when_idle, connection)
+            if server.url:
+                health = Health(connection, link.lost)
+                connection.doubted = health.doubt
+                nursery.start_soon(health.run)
+                nursery.start_soon(watch_sleep, health.doubt)
+            opened = trio.current_time()
             await link.over.wait()
-            self._lost(link.ending)
+            self._lost(link.ending, trio.current_time() - opened)
             nursery.cancel_scope.cancel()
+
+    def _attempt(self, server: Server, nursery: trio.Nursery) -> Attempt | Remote:
+        notice, withdraw = self._keeper.notice, self._withdraw
+        if server.url:
+            return Remote(server, self._around, self.ring, nursery, notice, withdraw, lambda: self.catalog)
+        return Attempt(server, self._around, self.ring, nursery, notice, withdraw, self._started)
 
     async def _stop_when_idle(self, connection: Connection) -> None:
         """End the turn once nobody has used the server for `idle_after` and no user is attached (n15)."""
@@ -323,7 +348,7 @@ class Upstream:
                 await self._idle_changed.wait()
             await trio.lowlevel.checkpoint()
 
-    async def _connect(self, attempt: Attempt) -> tuple[Link, Connection, Catalog]:
+    async def _connect(self, attempt: Attempt | Remote) -> tuple[Link, Connection, Catalog]:
         """Raises ConnectFailed, also when the time is over."""
         began = trio.current_time()
         link: Link | None = None
@@ -332,15 +357,22 @@ class Upstream:
                 link, connection = await attempt.open(self._keeper.era_now())
                 self.opened_in = trio.current_time() - began
                 if attempt.server.protocol in ("auto", "legacy"):
-                    self._keeper.settle_era("modern" if connection.settled.revision.stateless else "legacy")
+                    self._keeper.settle_era(attempt.verdict)
                 return link, connection, await self._keeper.fetch(connection)
         except trio.TooSlowError:
-            raise ConnectFailed("not_responding", f"no answer within {attempt.limit:g} s") from None
-        except ConnectionLost:
-            ending = link.ending if link is not None else "the server ended"
-            raise ConnectFailed("exited", f"{ending} while its tools were listed") from None
+            raise ConnectFailed("not_responding", attempt.late) from None
+        except ConnectionLost as e:
+            assert link is not None, "nothing else is asked before there is a link"
+            ending = (
+                link.ending if link.over.is_set() else Ending("failed", e.message or "the connection ended")
+            )
+            words = f"{ending.message} while its tools were listed"
+            raise ConnectFailed(ending.reason, words, lasting=ending.lasting) from None
         except ServerError as e:
             raise ConnectFailed("bad_answer", f"tools/list failed: {e.message[:300]}") from None
+        except Unanswered as e:
+            lasting = e.reason in ("needs_auth", "access_denied")
+            raise ConnectFailed(e.reason, f"tools/list failed: {e.message}", lasting=lasting) from None
         except Failure as e:
             raise ConnectFailed("bad_answer", e.message) from None
 
@@ -383,29 +415,39 @@ class Upstream:
             connection.lose()
 
     def _failed(self, e: ConnectFailed) -> None:
+        self._history, following = retry.after_failure(self._history, lasting=e.lasting, wanted=self._wanted)
+        self._after(following, e.reason, e.message)
+
+    def _lost(self, ending: Ending, lived: float) -> None:
+        """The connection ended, which had been open for `lived` seconds."""
+        self._withdraw()
+        server = self.definition
+        words = ending.message
+        if isinstance(server, Server) and server.url:
+            self._history, following = retry.after_remote_loss(
+                self._history, anew=ending.anew, lasting=ending.lasting, wanted=self._wanted, lived=lived
+            )
+        else:
+            last = [text for _, text in self.ring.last(3) if text.strip()]
+            words += f"; it wrote: {' / '.join(last)[-400:]}" if last else ""
+            self._history, following = retry.after_loss(self._history)
+        self._after(following, ending.reason, words)
+
+    @property
+    def _wanted(self) -> bool:
+        """Something goes on wanting a connection."""
         server = self.definition
         eager = isinstance(server, Server) and server.start == "eager"
-        wanted = bool(eager or self.users or self.wanters or self._interest)
-        self._history, following = retry.after_failure(self._history, lasting=e.lasting, wanted=wanted)
-        self._after(following, e.reason, e.message)
-        log.warning("MCP '%s': %s (%s): %s", self.name, following.state, e.reason, self.status.error)
+        return bool(eager or self.users or self.wanters or self._interest)
 
-    def _lost(self, how: str) -> None:
-        self._withdraw()
-        last = [text for _, text in self.ring.last(3) if text.strip()]
-        words = f"{how}; it wrote: {' / '.join(last)[-400:]}" if last else how
-        self._history, following = retry.after_loss(self._history)
-        self._after(following, "exited", words)
-        log.warning("MCP '%s': %s: %s", self.name, following.state, how)
-
-    def _after(self, following: retry.Next, reason: str, message: str) -> None:
+    def _after(self, following: retry.Next, reason: Reason, message: str) -> None:
         message = self.ring.clean(message)[:ERROR_LENGTH]
         now = trio.current_time()
         self._due = None if following.delay is None else now + following.delay
         self._not_before = now + following.not_before
         self._ended += 1
         self._set(
-            state=following.state,
+            state="needs_auth" if reason == "needs_auth" else following.state,
             reason=reason,
             error=message,
             last_failure=time.time(),
@@ -413,6 +455,7 @@ class Upstream:
             retry_at=0.0 if following.delay is None else time.time() + following.delay,
             pid=0,
         )
+        log.warning("MCP '%s': %s (%s): %s", self.name, self.status.state, reason, message)
 
     def _set_resting_state(self) -> None:
         """The status of an upstream that neither runs nor has just failed."""
@@ -421,10 +464,6 @@ class Upstream:
             self._set(state="failed", reason=definition.reason, error=definition.message, pid=0)
         elif self._block in ("disabled", "held"):
             self._set(state=self._block, reason="", error=self.held if self._block == "held" else "", pid=0)
-        elif definition.url:
-            self._set(
-                state="failed", reason="unsupported", error="this version speaks to stdio servers only", pid=0
-            )
         elif self._turn is None:
             self._set(state="idle", reason="", pid=0)
 
@@ -454,9 +493,21 @@ class Upstream:
         self.ring.add(f"[mcpd] {text}")
 
 
+def login_hint(server: Server) -> str:
+    """How a person lets mcpd in: only by a header, until it can log in by itself (b27)."""
+    names = [name for name in server.headers if name.lower() == "authorization"] or list(server.headers)
+    if names:
+        what = f'write a value that the server accepts for the header "{names[0]}"'
+    else:
+        what = 'write headers = { Authorization = "Bearer ..." }'
+    return f"{what} into {server.source}, then: mcpctl reload"
+
+
 def _held_values(definition: Server | Faulty) -> tuple[str, ...]:
     """The values of a definition that must not be repeated, the longest first."""
     if not isinstance(definition, Server):
         return ()
-    values = {*definition.env.values(), *definition.headers.values()}
+    values = {*definition.env.values(), *definition.headers.values(), urlsplit(definition.url).query}
+    # A server may repeat a token without the scheme in front of it (RFC 9110 11.4).
+    values |= {value.partition(" ")[2] for value in definition.headers.values()}
     return tuple(sorted((v for v in values if len(v) >= SHORTEST_SECRET), key=len, reverse=True))

@@ -12,7 +12,7 @@ import trio.testing
 
 from mcpd.errors import Failure, ServerError
 from mcpd.protocol.revisions import REVISIONS
-from mcpd.transport.base import ConnectionLost
+from mcpd.transport.base import ConnectionLost, Unanswered
 from mcpd.transport.pending import Deadlines, Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.opening import Settled
@@ -295,3 +295,50 @@ async def test_a_long_error_passes_whole_and_is_short_in_our_own_words() -> None
     assert json.loads(got.raw) == error
     assert got.message.startswith("one two xxx")
     assert len(got.message) <= 300
+
+
+# ------------------------------------------------------------------- what a transport brings no answer to
+
+
+@pytest.mark.parametrize(
+    ("failure", "reached"),
+    [
+        (Unanswered("bad_answer", "HTTP status 502", reason="bad_answer", status=502), True),
+        (Unanswered("unavailable", "connection refused", reason="unreachable", reached=False), False),
+        (ConnectionLost("HTTP status 404"), False),
+    ],
+)
+async def test_a_request_without_an_answer_is_told_why_and_whether_it_arrived(
+    failure: Unanswered | ConnectionLost, reached: bool
+) -> None:
+    ends = Ends()
+    doubts: list[bool] = []
+    ends.connection.doubted = lambda: doubts.append(True)
+    slot = Slot(0, 0)
+
+    async def ask() -> None:
+        with pytest.raises(type(failure)) as caught:
+            await ends.connection.exchange("tools/call", b"", b"", slot)
+        assert caught.value is failure
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        ends.connection.failed(b"99", failure)
+        ends.connection.failed(b"%d" % ends.wire.lines[-1]["id"], failure)
+    assert slot.written is reached
+    assert not ends.connection.busy
+    assert len(ends.wire.lines) == 1, "nothing is left to be cancelled"
+    assert len(doubts) == (2 if isinstance(failure, Unanswered) else 0)
+
+
+async def test_a_request_that_timed_out_raises_doubts() -> None:
+    ends = Ends()
+    doubts: list[bool] = []
+    ends.connection.doubted = lambda: doubts.append(True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ends.deadlines.run)
+        with pytest.raises(Failure, match="time limit"):
+            await ends.connection.ask("tools/list", timeout=5)
+        nursery.cancel_scope.cancel()
+    assert doubts == [True]

@@ -11,7 +11,7 @@ import trio.testing
 
 from mcpd.errors import Failure
 from mcpd.protocol.revisions import Revision
-from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending
+from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Unanswered
 from mcpd.transport.pending import Deadlines, Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.link import Link
@@ -42,11 +42,13 @@ class Wire:
 
 
 class Ends:
-    def __init__(self, opening: Opening | None = None) -> None:
+    def __init__(self, opening: Opening | None = None, silence: float = 5.0) -> None:
         self.wire = Wire()
         self.changed = 0
         self.remarks: list[str] = []
-        self.link = Link(self.wire, opening or Opening(), Deadlines(), self._noticed, self.remarks.append)
+        self.link = Link(
+            self.wire, opening or Opening(), Deadlines(), self._noticed, self.remarks.append, silence
+        )
 
     def _noticed(self, method: str, params: bytes) -> None:
         self.changed += method == "notifications/tools/list_changed"
@@ -215,7 +217,7 @@ async def test_a_connection_that_takes_no_more_lines_is_withdrawn_at_once() -> N
     assert withdrawn
     assert not slot.written, "it provably never arrived"
     ends.link.lost(Ending("exited", "the server exited with code 1"))
-    assert ends.link.ending == "the server exited with code 1"
+    assert ends.link.ending.message == "the server exited with code 1"
 
 
 @pytest.mark.parametrize(
@@ -248,3 +250,84 @@ async def test_an_answer_that_is_too_large_ends_its_request_at_once(head: str, t
         )
     assert trio.current_time() - began < 1
     assert ends.wire.methods[-1] == "tools/call", "and nothing is cancelled"
+
+
+# ------------------------------------------------------------------- transports over HTTP
+
+
+def page(status: int) -> Unanswered:
+    return Unanswered("bad_answer", f"HTTP status {status}", reason="bad_answer", status=status)
+
+
+async def test_a_page_instead_of_an_answer_to_the_probe_is_followed_by_the_handshake() -> None:
+    ends = Ends()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ends.link.open)
+        await trio.testing.wait_all_tasks_blocked()
+        ends.link.failed(b'"mcpd-probe-1"', page(502))
+        assert ends.wire.methods == ["server/discover", "initialize"]
+        ends.answers(1, result=hello())
+    assert ends.link.connection is not None
+
+
+async def test_an_error_that_names_no_request_counts_for_the_one_on_whose_stream_it_came() -> None:
+    ends = Ends()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ends.link.open)
+        await trio.testing.wait_all_tasks_blocked()
+        refused = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "no session"}}
+        ends.link.receive(json.dumps(refused).encode(), b'"mcpd-probe-1"')
+        assert ends.wire.methods == ["server/discover", "initialize"]
+        ends.answers(1, result=hello())
+    connection = ends.link.connection
+    assert connection is not None
+    async with trio.open_nursery() as nursery:
+
+        async def ask() -> None:
+            with pytest.raises(Failure, match="no session"):
+                await connection.ask("tools/list", timeout=60)
+
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        ends.link.receive(json.dumps(refused).encode())
+        ends.link.receive(json.dumps({**refused, "id": 99}).encode(), b"3")
+        ends.link.receive(json.dumps(refused).encode(), b"3")
+
+
+async def test_a_server_that_cannot_be_reached_fails_the_opening_with_its_reason() -> None:
+    ends = Ends()
+    async with trio.open_nursery() as nursery:
+
+        async def fail() -> None:
+            with pytest.raises(ConnectFailed) as caught:
+                await ends.link.open()
+            assert (caught.value.reason, caught.value.message) == ("unreachable", "connection refused")
+
+        nursery.start_soon(fail)
+        await trio.testing.wait_all_tasks_blocked()
+        gone = Unanswered("unavailable", "connection refused", reason="unreachable", reached=False)
+        ends.link.failed(b'"mcpd-probe-1"', gone)
+
+
+async def test_an_end_during_the_opening_keeps_its_reason() -> None:
+    ends = Ends()
+    async with trio.open_nursery() as nursery:
+
+        async def fail() -> None:
+            with pytest.raises(ConnectFailed) as caught:
+                await ends.link.open()
+            assert (caught.value.reason, caught.value.lasting) == ("needs_auth", True)
+
+        nursery.start_soon(fail)
+        await trio.testing.wait_all_tasks_blocked()
+        ends.link.lost(Ending("needs_auth", "HTTP status 401", lasting=True))
+        ends.link.lost(Ending("failed", "and then everything else"))
+    assert ends.link.ending.reason == "needs_auth", "the first end is the one"
+
+
+async def test_a_remote_that_keeps_silent_is_not_asked_in_the_older_way() -> None:
+    """A timeout says nothing about the era (3.6)."""
+    ends = Ends(silence=float("inf"))
+    with trio.move_on_after(3600):
+        await ends.link.open()
+    assert ends.wire.methods == ["server/discover"]

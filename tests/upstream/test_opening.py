@@ -307,10 +307,8 @@ def test_a_refused_handshake_may_mean_the_oldest_transport(status: int) -> None:
         talk.unanswered(no_answer(status, f"HTTP status {status}"))
     assert talk.opening.failed is not None
     assert talk.opening.older_may_help
-    assert talk.opening.heard == [
-        f"server/discover: HTTP status {status}",
-        f"initialize: HTTP status {status}",
-    ]
+    words = f"HTTP status {status}"
+    assert talk.opening.heard == [("server/discover", words), ("initialize", words)]
 
 
 @pytest.mark.parametrize("status", [200, 302, 500, 502, 503])
