@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mcpd import __version__
 from mcpd.api import daemon as api
-from mcpd.api.masks import credentials_in, mask_env, mask_headers, mask_url
+from mcpd.api.masks import mask_env, mask_headers, mask_url
 from mcpd.api.servers import (
     AddServer,
     LogLine,
@@ -256,8 +256,7 @@ def _check_wanted(broker: Broker, wanted: AddServer, servers_dir: Path) -> None:
         raise Failure("invalid_params", f'cannot add "{name}": it has both a command and a url')
     if not wanted.command and not wanted.url:
         raise Failure("invalid_params", f'cannot add "{name}": it has neither a command nor a url')
-    secrets = {"env": wanted.env, "headers": wanted.headers, "url": credentials_in(wanted.url)}
-    for field, values in secrets.items():
+    for field, values in (("env", wanted.env), ("headers", wanted.headers)):
         if values:
             file = servers_dir / f"{name}.toml"
             raise Failure(

@@ -23,17 +23,11 @@ def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def mask_url(url: str) -> str:
     """The address alone: name and password in front of the host are credentials, and so is many a query."""
     address, query, _ = url.partition("#")[0].partition("?")
-    credentials = credentials_in(url)
-    if credentials:
-        address = address.replace(f"://{credentials}@", f"://{SECRET}@", 1)
+    scheme, mark, rest = address.partition("://")
+    authority, slash, path = rest.partition("/")
+    _, at, host = authority.rpartition("@")
+    address = f"{scheme}{mark}{SECRET}@{host}{slash}{path}" if mark and at else address
     return f"{address}?{SECRET}" if query else address
-
-
-def credentials_in(url: str) -> str:
-    """The name and password in front of the host, as they stand in the URL; empty when there are none."""
-    _, mark, rest = url.partition("://")
-    authority = rest[: min((at for at in map(rest.find, "/?#") if at >= 0), default=len(rest))]
-    return authority[: max(0, authority.rfind("@"))] if mark else ""
 
 
 def _mask_header(name: str, value: str) -> str:

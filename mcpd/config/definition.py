@@ -193,6 +193,9 @@ def _check_url(value: str, place: str) -> list[Fault]:
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
+    if usable and "@" in parts.netloc:
+        # No client sends them in one agreed way, and addresses are shown (RFC 9110 4.2.4).
+        return [Fault(place, "holds a user name or password; set the header Authorization instead")]
     if usable and value.isprintable() and " " not in value:
         return []
     return [Fault(place, 'expected an address like "https://host/path"')]

@@ -167,8 +167,8 @@ class Connection:
     def _answered(self, message: Message, on: bytes) -> None:
         key = message.key
         slot = self._pending.pop(key, None) or self._pending.pop(_integer(key), None)
-        if slot is None and message.error and not _integer(key).isdigit():
-            # An error without a proper id is about the request on whose stream it came (2).
+        if slot is None and message.error:
+            # An error under no id of ours is about the request on whose stream it came (2).
             slot = self._pending.pop(on, None)
         if slot is None:
             # Late, doubled or unknown. An error may be about something that the server could not even read.
@@ -197,7 +197,7 @@ class Connection:
         if slot is not None:
             slot.written = isinstance(failure, Unanswered) and failure.reached
             slot.settle(failure)
-        if isinstance(failure, Unanswered):
+        if isinstance(failure, Unanswered) and failure.kind != "too_large":
             self.doubted()
 
     def _asked(self, message: Message) -> None:

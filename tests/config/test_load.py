@@ -202,6 +202,8 @@ BAD_ENTRIES = [
     ('url = "ftp://h/"', "url: expected an address"),
     ('url = "https://"', "url: expected an address"),
     ('url = "https://h:x/"', "url: expected an address"),
+    ('url = "https://me:pw@h/"', "url: holds a user name or password; set the header Authorization"),
+    ('url = "https://@h/"', "url: holds a user name or password"),
     ('url = "https://h/"\nheaders = { "A b" = "c" }', 'cannot use "A b" as a header name'),
     ('url = "https://h/"\nheaders = { A = "c\\nd" }', "headers.A: holds a line break"),
     ('url = "https://h/"\nheaders = { A = "Grüße" }', "headers.A: holds a character that no header"),

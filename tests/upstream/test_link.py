@@ -290,7 +290,7 @@ async def test_an_error_that_names_no_request_counts_for_the_one_on_whose_stream
         nursery.start_soon(ask)
         await trio.testing.wait_all_tasks_blocked()
         ends.link.receive(json.dumps(refused).encode())
-        ends.link.receive(json.dumps({**refused, "id": 99}).encode(), b"3")
+        ends.link.receive(json.dumps({**refused, "id": 99, "error": None, "result": {}}).encode(), b"3")
         ends.link.receive(json.dumps(refused).encode(), b"3")
 
 

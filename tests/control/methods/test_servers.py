@@ -88,7 +88,7 @@ async def test_add_writes_a_file_and_connects_once_c07(home: Home, real_clock: N
         ({"name": "new", "command": "x", "url": "https://example.com"}, "invalid_params", "both"),
         ({"name": "new", "url": "ftp://example.com"}, "bad_definition", "expected an address"),
         ({"name": "new", "url": "https://example.com", "args": ["x"]}, "bad_definition", 'beside "url"'),
-        ({"name": "new", "url": "https://me:hush@example.com"}, "invalid_params", "secret store"),
+        ({"name": "new", "url": "https://me:hush@example.com"}, "bad_definition", "Authorization"),
         ({"name": "new", "url": "https://h/", "headers": {"K": "hush"}}, "invalid_params", "secret store"),
         ({"name": "new", "command": "x", "env": {"K": "hush"}}, "invalid_params", "secret store"),
         ({"name": "new", "command": "x", "headers": {"K": "hush"}}, "invalid_params", "secret store"),
