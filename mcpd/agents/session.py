@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import trio
 
@@ -61,6 +61,10 @@ QUEUE_HIGH = 4 * 1024 * 1024
 NOTICE_HIGH = 256 * 1024
 
 
+#: A request that waits for one of the session's places, its id's JSON text, and the array it stood in.
+Waiting = tuple[Message, bytes, Ticket, "Batch | None"]
+
+
 class Face(Protocol):
     """What requests mean: the method table, as the session needs it."""
 
@@ -71,15 +75,6 @@ class Face(Protocol):
     def refused(self, message: Message, failure: Failure, stateless: bool) -> bytes:
         """The line by which the agent learns of a failure."""
         ...
-
-
-class Waiting(NamedTuple):
-    """A request that waits for one of the session's places."""
-
-    message: Message
-    key: bytes
-    ticket: Ticket
-    batch: Batch | None
 
 
 class Hopeless(Exception):
@@ -162,7 +157,8 @@ class Session:
             self.receive(line)
         if self._buffer.ends:
             self._refuse_dropped()
-        self._call_workers()
+        if self._waiting:
+            self._call_workers()
         if self.writer.queued > QUEUE_HIGH:
             self._reader.pause(self._fd)
             self._nursery.start_soon(self._read_on_later)
@@ -172,7 +168,8 @@ class Session:
         self._reader.resume(self._fd)
 
     def _end_when_answered(self) -> None:
-        if self._ended and not self._running:
+        """The peer has finished writing: this is over once all it asked for is answered and read."""
+        if not self._running:
             if self.writer.queued:
                 self._nursery.start_soon(self._end_when_read)
             else:
@@ -186,7 +183,9 @@ class Session:
 
     def _call_workers(self) -> None:
         """See to it that what waits is served, as far as there are places."""
-        for _ in range(min(len(self._waiting), self._places - self._serving)):
+        left = len(self._waiting)
+        while left and self._serving < self._places:
+            left -= 1
             self._serving += 1
             if self._resting is not None:
                 task, self._resting = self._resting, None
@@ -227,7 +226,8 @@ class Session:
             batch.put(key, answer)
         elif answer is not None:
             self.writer.write(answer)
-        self._end_when_answered()
+        if self._ended:
+            self._end_when_answered()
 
     # --------------------------------------------------------------- messages
 
@@ -271,7 +271,7 @@ class Session:
             self._send(self._face.refused(message, busy, self.revision is None), batch)
             return
         ticket = self._running[key] = Ticket(None if placeless else self._park)
-        waiting = Waiting(message, key, ticket, batch)
+        waiting = (message, key, ticket, batch)
         self._malformed = 0
         if batch is not None:
             batch.open(key)

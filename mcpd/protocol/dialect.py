@@ -58,15 +58,10 @@ def request_line(key: bytes, method: str, members: bytes, standing: bytes, kept:
 
     `members`: params without braces; `standing` and `kept`: members of `_meta`; all may be empty.
     """
-    parts = [b'{"jsonrpc":"2.0","id":', key, b',"method":', _encode(method), b',"params":{', members]
-    parts.append(b',"_meta":{"progressToken":' if members else b'"_meta":{"progressToken":')
-    parts.append(key)
-    if standing:
-        parts += (b",", standing)
-    if kept:
-        parts += (b",", kept)
-    parts.append(b"}}}\n")
-    return b"".join(parts)
+    meta = b',"_meta":{"progressToken":' if members else b'"_meta":{"progressToken":'
+    more = b"".join([b"," + m for m in (standing, kept) if m]) if standing or kept else b""
+    head = (b'{"jsonrpc":"2.0","id":', key, b',"method":', _encode(method), b',"params":{', members)
+    return b"".join((*head, meta, key, more, b"}}}\n"))
 
 
 def forwarded_meta(raw: bytes) -> bytes:

@@ -30,6 +30,8 @@ VALUES = 100_000
 WORDS = 300
 
 _NULL = msgspec.Raw(b"null")
+#: As a number it is found in a fifth of the time.
+_BACKSLASH = ord("\\")
 _KEY = rb'("[^"\\]{0,100}"|-?[0-9]{1,30})\s*'
 #: Both anchored at the message's end, so that no inner object's id is taken for it.
 _ID_FIRST = re.compile(
@@ -266,7 +268,7 @@ def check_arguments(raw: bytes) -> None:
     but an object, for duplicate member names, NaN and infinities, lone surrogates, and for more
     values than VALUES.
     """
-    if raw[:1] == b"{" and raw.count(b":") <= 1 and b"\\" not in raw:
+    if raw[:1] == b"{" and _BACKSLASH not in raw and raw.count(b":") <= 1:
         # One member at most and no escapes; what else could be wrong, `read` has refused.
         return
     if len(raw) > VALUES and holds_many(raw):
