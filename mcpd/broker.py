@@ -11,6 +11,7 @@ import trio
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Problem, Server
 from mcpd.consent.state import StateBook
+from mcpd.errors import Failure
 from mcpd.journal import Journal
 from mcpd.upstream.fleet import Fleet
 from mcpd.views import Views
@@ -30,6 +31,56 @@ class AttachedSession(Protocol):
     def tools_changed(self) -> None:
         """Some catalogue changed; tell the agent if its listing did."""
         ...
+
+
+class Endpoint(Protocol):
+    """Where agents come in over HTTP, as far as others need to know it."""
+
+    @property
+    def port(self) -> int:
+        """0 while it does not listen."""
+        ...
+
+    @property
+    def urls(self) -> tuple[str, ...]: ...
+
+    @property
+    def problem(self) -> str:
+        """Why it does not listen although it should."""
+        ...
+
+    @property
+    def sessions(self) -> int: ...
+
+    async def open(self, port: int) -> None:
+        """Listen, or move to that port; 0 is any. Raises Failure `refused`, and goes on as before then."""
+        ...
+
+    async def close(self) -> None:
+        """Listen no more and end every session."""
+        ...
+
+    def end_sessions(self, agent: str) -> None:
+        """End those of one agent: its token is of no use any more."""
+        ...
+
+
+class NoEndpoint:
+    """Until somebody serves HTTP."""
+
+    port = 0
+    urls = ()
+    problem = ""
+    sessions = 0
+
+    async def open(self, port: int) -> None:
+        raise Failure("refused", "cannot listen: nothing here serves HTTP")
+
+    async def close(self) -> None:
+        pass
+
+    def end_sessions(self, agent: str) -> None:
+        pass
 
 
 @dataclass(slots=True)
@@ -61,5 +112,6 @@ class Broker:
     """New servers among the held: they are shown and do not start."""
     troubles: tuple[Problem, ...] = ()
     """What is wrong with the daemon's own process, for the status; replaced whole."""
+    endpoint: Endpoint = field(default_factory=NoEndpoint)
     editing: trio.Lock = field(default_factory=trio.Lock)
     """Held by whoever changes the configuration; see `admin`."""

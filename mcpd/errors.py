@@ -16,6 +16,7 @@ KINDS: dict[str, int] = {
     "unknown_method": -32601,
     "invalid_params": -32602,
     "internal": -32603,
+    "header_mismatch": -32020,
     "unsupported_revision": -32022,
     "no_such_server": 1001,
     "no_such_tool": 1002,

@@ -36,6 +36,7 @@ MODULES = {
     "resources": "resources",
     "prompts": "prompts",
     "bridge": "bridge",
+    "endpoint": "endpoint",
     "reload": "daemon",
     "stop": "daemon",
     "events": "events",

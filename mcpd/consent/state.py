@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from mcpd.api.endpoint import PORT
 from mcpd.config.spec import Problem
 from mcpd.database import Schema, open_database, reason
 from mcpd.errors import Failure
@@ -70,10 +71,10 @@ class Token(NamedTuple):
 
 
 class EndpointSwitch(NamedTuple):
-    """Whether the endpoint is to listen, and on which port; 0 as long as nobody has named one."""
+    """Whether the endpoint is to listen, and on which port; 0 is any free one."""
 
     enabled: bool = False
-    port: int = 0
+    port: int = PORT
 
 
 class StateBook:

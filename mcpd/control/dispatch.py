@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mcpd.api import API_MAX, API_MIN, Empty, Params, daemon, events, servers, tools
+from mcpd.api import API_MAX, API_MIN, Empty, Params, daemon, endpoint, events, servers, tools
 from mcpd.control.methods import daemon as of_daemon
+from mcpd.control.methods import endpoint as of_endpoint
 from mcpd.control.methods import events as of_events
 from mcpd.control.methods import servers as of_servers
 from mcpd.control.methods import tools as of_tools
@@ -93,6 +94,20 @@ METHODS: Mapping[str, Method] = {
         "bad_answer busy denied disabled needs_login no_such_server no_such_tool outcome_unknown "
         "pending server_error timed_out too_large unavailable",
         "Call a tool through the same policy as every agent's call."),
+
+    "endpoint.status": Method(of_endpoint.status, Params, endpoint.EndpointStatus, "read", "",
+        "The loopback HTTP endpoint: whether it listens, where, and which agents have a token."),
+    "endpoint.enable": Method(of_endpoint.enable, endpoint.EnableEndpoint, endpoint.EndpointStatus, "widen",
+        "not_writable refused",
+        "Listen for agents on 127.0.0.1 and ::1, over restarts too."),
+    "endpoint.disable": Method(of_endpoint.disable, Params, endpoint.EndpointStatus, "narrow", "not_writable",
+        "Listen no more and end every session over HTTP."),
+    "endpoint.token": Method(of_endpoint.token, endpoint.AgentToken, endpoint.NewToken, "widen",
+        "no_such_agent not_writable refused",
+        "Make the bearer token of an agent and tell it this once; a replaced one ends its sessions."),
+    "endpoint.revoke": Method(of_endpoint.revoke, endpoint.AgentWithToken, endpoint.EndpointStatus, "narrow",
+        "no_such_agent not_writable",
+        "Forget the token of an agent and end its sessions over HTTP."),
 
     "events.subscribe": Method(of_events.subscribe, events.Subscribe, events.Subscribed, "read", "busy",
         "A snapshot, then a notification `event` {seq, topic, data} for each change of the topics; "

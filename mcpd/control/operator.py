@@ -29,6 +29,7 @@ class Operator:
     def record(self, method: str, params: Params, outcome: str) -> None:
         """Who changed something, for the journal (n12)."""
         caller = self.caller
+        agent = getattr(params, "agent", "")
         self.broker.journal.record(
             Entry(
                 kind="change",
@@ -37,6 +38,7 @@ class Operator:
                 exe=caller.exe,
                 server=getattr(params, "server", "") or getattr(params, "name", ""),
                 method=method,
+                because=f'agent "{agent[:60]}"' if agent else "",
                 outcome=outcome,
             )
         )

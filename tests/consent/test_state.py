@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpd.api.endpoint import PORT
 from mcpd.consent import tokens
 from mcpd.consent.state import StateBook
 from mcpd.errors import Failure
@@ -134,7 +135,7 @@ def test_a_file_of_the_first_version_is_taken_along(path: Path) -> None:
         book = StateBook(path)
         assert book.switched_off() == {"a"}
         assert (book.accepted("a"), book.problems) == ("digest", ())
-        assert (book.endpoint, dict(book.tokens)) == ((False, 0), {})
+        assert (book.endpoint, dict(book.tokens)) == ((False, PORT), {})
         book.close()
     assert damaged(path) == []
 
@@ -175,7 +176,7 @@ def test_tokens_are_kept_as_digests(path: Path) -> None:
 
 def test_the_endpoint_is_off_until_it_is_switched_on(path: Path) -> None:
     book = StateBook(path)
-    assert book.endpoint == (False, 0)
+    assert book.endpoint == (False, PORT)
     book.set_endpoint(True, 4711)
     book.close()
     book = StateBook(path)
@@ -199,7 +200,7 @@ def test_of_the_endpoint_only_what_narrows_counts_where_it_cannot_be_written(
         book.set_endpoint(True, 1)
     with pytest.raises(Failure, match="cannot keep"):
         book.put_token("other", b"2")
-    assert book.endpoint == (False, 0)
+    assert book.endpoint == (False, PORT)
     assert book.tokens.keys() == {"coder"}
     with pytest.raises(Failure, match="cannot forget the token"):
         book.forget_token("coder")

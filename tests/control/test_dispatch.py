@@ -32,6 +32,11 @@ ACCESS = {
     "tools.list": "read",
     "tools.describe": "read",
     "tools.call": "narrow",
+    "endpoint.status": "read",
+    "endpoint.enable": "widen",
+    "endpoint.disable": "narrow",
+    "endpoint.token": "widen",
+    "endpoint.revoke": "narrow",
     "events.subscribe": "read",
 }
 
