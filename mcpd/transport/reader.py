@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import trio
 
-from mcpd.transport.lines import CHUNK
+from mcpd.transport.lines import CHUNK, Turns
 
 Receive = Callable[[bytes | None], None]
 """Takes a chunk; empty at the end of the input; None when the peer is gone in both directions."""
@@ -23,6 +23,7 @@ class Reader:
     """The owner of the epoll set. Descriptors are non-blocking and stay their owners'."""
 
     def __init__(self) -> None:
+        self.turns = Turns()
         self._epoll = select.epoll()
         self._streams: dict[int, Receive] = {}
         self._ended: set[int] = set()
@@ -55,10 +56,11 @@ class Reader:
 
     async def run(self) -> None:
         """Until cancelled."""
-        epoll, streams, read = self._epoll, self._streams, os.read
+        epoll, streams, read, turns = self._epoll, self._streams, os.read, self.turns
         fd_of_all = epoll.fileno()
         while True:
             await trio.lowlevel.wait_readable(fd_of_all)
+            turns.number += 1
             for fd, events in epoll.poll(0):
                 receive = streams.get(fd)
                 if receive is None:

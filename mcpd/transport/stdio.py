@@ -99,7 +99,7 @@ class Stdio:
         self._ring = ring
         self._over = trio.Event()
         """The process has ended, or one of its streams has: what remains is to say so and clean up."""
-        self._writer = LineWriter(self._stdin, nursery, self._over.set)
+        self._writer = LineWriter(self._stdin, nursery, self._over.set, reader.turns)
         self._reader = reader
         self._buffer = LineBuffer()
         self._receiver: Receiver | None = None

@@ -8,7 +8,7 @@ import socket
 import trio
 import trio.testing
 
-from mcpd.transport.lines import LineWriter, hung_up, read_chunk
+from mcpd.transport.lines import LineWriter, Turns, hung_up, read_chunk
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -40,6 +40,50 @@ async def test_what_is_not_taken_at_once_follows_whole_and_in_order(real_clock: 
             await writer.drained()
         assert [line + b"\n" for line in got] == lines
         assert writer.queued == 0
+
+
+async def test_the_lines_of_one_turn_leave_together_behind_the_first(real_clock: None) -> None:
+    ours, theirs = pair()
+    turns = Turns()
+    with ours, theirs:
+        async with trio.open_nursery() as nursery:
+            writer = LineWriter(ours.fileno(), nursery, turns=turns)
+            for line in (b"a\n", b"b\n", b"c\n"):
+                assert writer.write(line)
+            assert theirs.recv(100) == b"a\n"
+            assert writer.queued == 4
+            await writer.drained()
+            assert theirs.recv(100) == b"b\nc\n"
+            turns.number += 1
+            writer.write(b"d\n")
+            assert theirs.recv(100) == b"d\n"
+            assert writer.queued == 0
+
+
+async def test_more_lines_of_one_turn_than_the_kernel_takes_at_once(real_clock: None) -> None:
+    ours, theirs = pair()
+    lines = [b"%d" % i * (1 + i % 50) for i in range(5000)]
+    with ours, theirs:
+        async with trio.open_nursery() as nursery:
+            writer = LineWriter(ours.fileno(), nursery, turns=Turns())
+            assert all(writer.write(line + b"\n") for line in lines)
+            assert await read_lines(theirs.fileno(), len(lines)) == lines
+            await writer.drained()
+            assert writer.queued == 0
+
+
+async def test_a_peer_that_goes_within_a_turn_is_noticed(real_clock: None) -> None:
+    ours, theirs = pair()
+    with ours:
+        async with trio.open_nursery() as nursery:
+            broke = trio.Event()
+            writer = LineWriter(ours.fileno(), nursery, broke.set, Turns())
+            writer.write(b"a\n")
+            theirs.close()
+            assert writer.write(b"b\n")
+            await broke.wait()
+            assert writer.broken
+            assert writer.queued == 0
 
 
 async def test_a_cancelled_caller_never_leaves_half_a_line(real_clock: None) -> None:
