@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mcpd.catalog.members import foreign_meta, join_members, split_members
+from mcpd.protocol.jsonrpc import words
 
 #: Bytes, decoded, of an image, a sound or an embedded blob that pass (a18).
 BINARY: Final = 4 * 1024 * 1024
@@ -33,6 +34,10 @@ class _Resource(msgspec.Struct, rename="camel"):
     mime_type: str | None = None
 
 
+class _Link(msgspec.Struct):
+    uri: str
+
+
 class _Block(msgspec.Struct, rename="camel"):
     type: str
     text: str | UnsetType = UNSET
@@ -42,6 +47,8 @@ class _Block(msgspec.Struct, rename="camel"):
 
 
 _BLOCK: Final = msgspec.json.Decoder(_Block)
+_RESOURCE: Final = msgspec.json.Decoder(_Resource)
+_URI: Final = msgspec.json.Decoder(_Link)
 
 
 def may_speak(text: bytes) -> bool:
@@ -144,6 +151,32 @@ def cut_block(text: bytes, budget: Budget) -> bytes | None:
     return None
 
 
+def cut_resource(text: bytes, budget: Budget) -> bytes | None:
+    """The same of what a resource holds: an entry of the `contents` of a read."""
+    try:
+        resource = _RESOURCE.decode(text)
+    except msgspec.ValidationError:
+        resource = _Resource()
+    match resource:
+        case _Resource(text=str() as whole):
+            if not budget.bears(beside(text, "text")):
+                return None
+            return _replaced(text, "text", budget.take(whole), whole)
+        case _Resource(blob=str() as data):
+            size = decoded_size(data)
+            if size <= BINARY:
+                return text if budget.bears(beside(text, "blob")) else None
+            members = split_members(text)
+            del members["blob"]
+            members["mimeType"] = b'"text/plain"'
+            members["text"] = msgspec.json.encode(binary_summary(resource.mime_type, size))
+            return b"{" + join_members(members) + b"}"
+    if budget.fits(len(text)):
+        return text
+    budget.blocks += 1
+    return None
+
+
 def _replaced(text: bytes, key: str, kept: str, whole: str) -> bytes | None:
     """The object with the part that was kept; the very same text if that is all, None if it is nothing."""
     if kept == whole:
@@ -180,6 +213,47 @@ def binary_summary(mime: str | None, size: int) -> str:
     """What stands in the place of binary data that is not passed on (a17)."""
     kind = mime if mime and _MIME.fullmatch(mime) else "data"
     return f"[binary {kind}: ~{size} bytes]"
+
+
+def block_text(text: bytes) -> str:
+    """A block as a reader of text alone sees it; what is no text in few words (a17, a19)."""
+    try:
+        block = _BLOCK.decode(text)
+    except msgspec.ValidationError:
+        block = _Block("")
+    match block:
+        case _Block(type="text", text=str() as whole):
+            return whole
+        case _Block(type="image" | "audio", data=str() as data):
+            return binary_summary(block.mime_type, decoded_size(data))
+        case _Block(type="resource", resource=_Resource() as resource):
+            return _resource_text(resource)
+        case _Block(type="resource_link"):
+            return f"[resource {_uri(text)}]"
+    return "[content of an unknown form]"
+
+
+def resource_text(text: bytes) -> str:
+    """The same of what a resource holds: an entry of the `contents` of a read."""
+    try:
+        return _resource_text(_RESOURCE.decode(text))
+    except msgspec.ValidationError:
+        return _resource_text(_Resource())
+
+
+def _resource_text(resource: _Resource) -> str:
+    if isinstance(resource.text, str):
+        return resource.text
+    if isinstance(resource.blob, str):
+        return binary_summary(resource.mime_type, decoded_size(resource.blob))
+    return "[content of an unknown form]"
+
+
+def _uri(text: bytes) -> str:
+    try:
+        return words(_URI.decode(text).uri, 2000)
+    except msgspec.ValidationError:
+        return "without a URI"
 
 
 def text_block(text: str) -> bytes:

@@ -37,12 +37,14 @@ class Bounded(msgspec.Struct, frozen=True):
     """A result as the agent gets it."""
 
     text: bytes
-    """One line of JSON in valid UTF-8, an object with an array `content`."""
+    """One line of JSON in valid UTF-8: an object, with an array `content` if it is a tool's result."""
     is_error: bool = False
     cut: bool = False
     """Whether anything was left out."""
     typed: bool = False
     """Whether it has a `resultType`."""
+    caching: bytes = b""
+    """Members, as JSON text without the braces, that agents of 2026-07-28 get besides (5.18)."""
 
 
 class _Result(msgspec.Struct, rename="camel"):
@@ -170,7 +172,8 @@ def dress(result: Bounded, *, stateless: bool) -> bytes:
         del members["resultType"]
         return b"{" + join_members(members) + b"}"
     inner = result.text.lstrip()[1:].lstrip()
-    return b'{"resultType":"complete"' + (inner if inner.startswith(b"}") else b"," + inner)
+    head = b'{"resultType":"complete"' + (b"," + result.caching if result.caching else b"")
+    return head + (inner if inner.startswith(b"}") else b"," + inner)
 
 
 def verdict(kind: str, text: str, hint: str = "", data: Mapping[str, Any] | None = None) -> bytes:

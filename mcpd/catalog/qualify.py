@@ -6,9 +6,25 @@ A URI template is qualified in the same way, and what is made of it maps back li
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
+
+from mcpd.catalog.blocks import BLOCKS, UNREADABLE, with_member
+from mcpd.catalog.content import Bounded
+from mcpd.catalog.members import split_members
+from mcpd.errors import Failure
+from mcpd.protocol.arrays import elements
+
 SCHEME: Final = "mcpd://"
+
+#: An ASCII letter as an escape, with which "resource" could be written so that only a reader sees it.
+_SPELLED = re.compile(rb"\\u00[4-7]")
+
+_TEXT: Final = msgspec.json.Decoder(str)
 
 
 def qualified(server: str, uri: str) -> str:
@@ -32,3 +48,73 @@ def unqualified(server: str, uri: str) -> str:
     """The server's own URI for one that may be qualified or not; only one qualifier is taken off."""
     found = split(uri)
     return found[1] if found is not None and found[0] == server else uri
+
+
+def qualify_content(result: Bounded, server: str) -> Bounded:
+    """A tools/call result whose links and embedded resources have URIs as agents see them.
+
+    Raises Failure("bad_answer") for a result with more than BLOCKS blocks.
+    """
+    return _changed(result, "content", _block, server) if _may_link(result.text) else result
+
+
+def qualify_contents(result: Bounded, server: str) -> Bounded:
+    """The same of a resources/read result."""
+    return _changed(result, "contents", _resource, server)
+
+
+def qualify_messages(result: Bounded, server: str) -> Bounded:
+    """The same of a prompts/get result."""
+    return _changed(result, "messages", _message, server) if _may_link(result.text) else result
+
+
+def _may_link(text: bytes) -> bool:
+    """Whether there may be a block of type "resource" or "resource_link"."""
+    return b'"resource' in text or _SPELLED.search(text) is not None
+
+
+def _changed(result: Bounded, key: str, change: Callable[[bytes, str], bytes], server: str) -> Bounded:
+    try:
+        items = split_members(result.text).get(key, b"")
+        if items[:1] != b"[":
+            return result
+        found, more = elements(items, BLOCKS)
+        if more:
+            raise Failure("bad_answer", f"cannot use the server's result: more than {BLOCKS:,} blocks")
+        changed = [change(item, server) for item in found]
+        if changed == found:
+            return result
+        text = with_member(result.text, key, b"[" + b",".join(changed) + b"]")
+    except UNREADABLE as error:
+        raise Failure("bad_answer", f"cannot read the server's result: {error}") from None
+    return replace(result, text=text)
+
+
+def _block(text: bytes, server: str) -> bytes:
+    members = split_members(text) if text[:1] == b"{" else {}
+    match _string(members.get("type", b"")):
+        case "resource_link":
+            return _resource(text, server)
+        case "resource" if "resource" in members:
+            inner = _resource(members["resource"], server)
+            return text if inner == members["resource"] else with_member(text, "resource", inner)
+    return text
+
+
+def _resource(text: bytes, server: str) -> bytes:
+    members = split_members(text) if text[:1] == b"{" else {}
+    uri = _string(members.get("uri", b""))
+    if uri is None:
+        return text
+    return with_member(text, "uri", msgspec.json.encode(qualified(server, uri)))
+
+
+def _message(text: bytes, server: str) -> bytes:
+    members = split_members(text) if text[:1] == b"{" else {}
+    block = members.get("content", b"")
+    changed = _block(block, server)
+    return text if changed == block else with_member(text, "content", changed)
+
+
+def _string(text: bytes) -> str | None:
+    return _TEXT.decode(text) if text[:1] == b'"' else None

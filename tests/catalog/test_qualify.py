@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AnyUrl
 
+from mcpd.catalog.content import Bounded
 from mcpd.catalog.names import server_name_problem
-from mcpd.catalog.qualify import qualified, split, unqualified
+from mcpd.catalog.qualify import (
+    qualified,
+    qualify_content,
+    qualify_contents,
+    qualify_messages,
+    split,
+    unqualified,
+)
+from mcpd.errors import Failure
 
 servers = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,31}", fullmatch=True).filter(
     lambda name: server_name_problem(name) is None
@@ -68,3 +80,107 @@ def test_clients_that_want_a_url_take_it(server: str, uri: str) -> None:
     found = split(str(AnyUrl(qualified(server, uri))))
     assert found is not None
     assert found[0] == server
+
+
+# ------------------------------------------------------------------- in results
+
+
+def link(uri: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "resource_link", "uri": uri, "name": "n", **more}
+
+
+def embedded(uri: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "resource", "resource": {"uri": uri, "text": "t"}, **more}
+
+
+def as_bounded(value: Any) -> Bounded:
+    return Bounded(json.dumps(value).encode())
+
+
+def test_links_and_embedded_resources_of_a_result_are_qualified_and_nothing_else() -> None:
+    blocks = [link("a:1"), embedded("a:2", x=[1]), {"type": "text", "text": '"resource"'}, 7]
+    result: dict[str, Any] = {"content": blocks, "structuredContent": {"uri": "a:1"}, "_meta": {"x": 1}}
+    assert json.loads(qualify_content(as_bounded(result), "s").text) == result | {
+        "content": [link("mcpd://s/a:1"), embedded("mcpd://s/a:2", x=[1]), *blocks[2:]]
+    }
+
+
+def test_the_other_values_of_a_result_keep_their_spelling() -> None:
+    text = rb'{"content":[{"type":"resource_link","uri":"a:1","name":"\/","x":1.0e2}],"y":[1.50]}'
+    assert qualify_content(Bounded(text), "s").text == text.replace(b'"a:1"', b'"mcpd://s/a:1"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"content":[{"type":"text","text":"a resource"}]}',
+        b'{"content":[{"type":"text","text":"\\"resource\\" \\u0041"}]}',
+        b'{"content":[{"type":"resource","resource":7},{"type":"resource_link"},{"type":"resource_link","uri":7}]}',
+        b'{"content":[{"type":"resource","uri":"a:1"},["resource"]], "structuredContent":"resource"}',
+    ],
+)
+def test_a_result_without_such_blocks_is_the_same_object(text: bytes) -> None:
+    result = Bounded(text, is_error=True)
+    assert qualify_content(result, "s") is result
+
+
+def test_escapes_do_not_hide_a_link() -> None:
+    text = rb'{"content":[{"t\u0079pe":"r\u0065source_link","\u0075ri":"a:1","name":"n"}]}'
+    assert json.loads(qualify_content(Bounded(text), "s").text) == {"content": [link("mcpd://s/a:1")]}
+
+
+def test_a_second_copy_of_a_uri_does_not_pass() -> None:
+    text = b'{"content":[{"type":"resource_link","uri":"mcpd://t/a:1","uri":"a:2","name":"n"}]}'
+    assert qualify_content(Bounded(text), "s").text.count(b"uri") == 1
+
+
+def test_the_entries_of_a_read_are_qualified() -> None:
+    result = Bounded(b'{"contents":[{"uri":"a:1","text":""},{"text":""},7]}', caching=b'"ttlMs":0')
+    assert qualify_contents(result, "s") == Bounded(
+        b'{"contents":[{"uri":"mcpd://s/a:1","text":""},{"text":""},7]}', caching=b'"ttlMs":0'
+    )
+
+
+def test_links_in_the_messages_of_a_prompt_are_qualified() -> None:
+    messages = [{"role": "user", "content": one} for one in (link("a:1"), embedded("a:2"), "x")]
+    found = json.loads(qualify_messages(as_bounded({"messages": [*messages, 7]}), "s").text)
+    assert [message["content"] for message in found["messages"][:3]] == [
+        link("mcpd://s/a:1"),
+        embedded("mcpd://s/a:2"),
+        "x",
+    ]
+    assert found["messages"][3] == 7
+
+
+def test_very_many_blocks_are_refused() -> None:
+    with pytest.raises(Failure) as caught:
+        qualify_content(as_bounded({"content": [link("a:1")] * 10_001}), "s")
+    assert caught.value.kind == "bad_answer"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+links = st.builds(link, uris | json_values) | st.builds(embedded, uris | json_values)
+
+
+def place(block: Any) -> dict[str, Any]:
+    """The object that holds the URI of a block."""
+    if not isinstance(block, dict) or block.get("type") not in ("resource", "resource_link"):
+        return {}
+    inner = block["resource"] if block["type"] == "resource" else block
+    return inner if isinstance(inner.get("uri"), str) else {}
+
+
+@given(st.lists(links | json_values, max_size=4), json_values)
+def test_what_is_qualified_in_a_result_comes_back(blocks: list[Any], more: Any) -> None:
+    text = json.dumps({"content": blocks, "x": more}).encode()
+    found = json.loads(qualify_content(Bounded(text), "s").text)
+    assert found["x"] == more
+    for sent, seen in zip(blocks, found["content"], strict=True):
+        if place(sent):
+            assert split(place(seen)["uri"]) == ("s", place(sent)["uri"])
+            place(seen)["uri"] = place(sent)["uri"]
+        assert seen == sent
