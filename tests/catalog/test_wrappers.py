@@ -1,4 +1,4 @@
-"""Wrapper tools: they follow what is advertised, and are nothing but a request or a listing (a10, a13-a16)."""
+"""Wrapper tools follow what is advertised, and are nothing but a request or a listing (a10, a13-a16)."""
 
 from __future__ import annotations
 
@@ -119,11 +119,12 @@ def test_the_exported_name_is_that_of_the_agents_spelling() -> None:
     ],
 )
 def test_bad_arguments_are_refused(arguments: bytes) -> None:
-    calls = [lambda: read_request(arguments, "s"), lambda: prompt_request(arguments, "s", ())]
-    for call in calls:
-        with pytest.raises(Failure) as caught:
-            call()
-        assert caught.value.kind == "invalid_params"
+    with pytest.raises(Failure) as caught:
+        read_request(arguments, "s")
+    assert caught.value.kind == "invalid_params"
+    with pytest.raises(Failure) as caught:
+        prompt_request(arguments, "s", ())
+    assert caught.value.kind == "invalid_params"
 
 
 @pytest.mark.parametrize("filling", [b"[]", b'"x"', b"7"])
