@@ -14,15 +14,20 @@ class Revision(msgspec.Struct, frozen=True):
     """No handshake: every request carries revision and capabilities in `_meta` (4.2)."""
     batches: bool = False
     """A receiver must take an array of messages (2025-03-26 only)."""
+    primes: bool = False
+    """An HTTP stream begins with an event that has an id and no data; older clients take it for a message
+    (3.2)."""
+    named: bool = True
+    """Over HTTP a header names the revision after the opening (from 2025-06-18 on, 3.2)."""
 
 
 REVISIONS: dict[str, Revision] = {
     row.name: row
     for row in (
-        Revision("2024-11-05"),
-        Revision("2025-03-26", batches=True),
+        Revision("2024-11-05", named=False),
+        Revision("2025-03-26", batches=True, named=False),
         Revision("2025-06-18"),
-        Revision("2025-11-25"),
+        Revision("2025-11-25", primes=True),
         Revision("2026-07-28", stateless=True),
     )
 }

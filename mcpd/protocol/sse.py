@@ -78,6 +78,16 @@ class EventBuffer:
         ends, self.ends = self.ends, []
         return ends
 
+    def restart(self) -> None:
+        """What is fed from here on belongs to a new stream that continues this one."""
+        self._line.clear()
+        self._data.clear()
+        self._cut = self._head = self._tail = b""
+        self._first = True
+        self._after_cr = self._filled = self._over = False
+        self._name = ""
+        self._id = self.last_id
+
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that this chunk completes. Those without data are no messages, and left out."""
         if self._after_cr and chunk:

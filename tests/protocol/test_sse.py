@@ -168,3 +168,13 @@ def test_what_is_dropped_is_not_kept_in_memory() -> None:
         assert sum(len(value) for value in held if isinstance(value, bytes | bytearray)) < 2000
     assert buffer.feed(b"\n\ndata: after\n\n") == [Event(b"after")]
     assert buffer.dropped == 1
+
+
+def test_a_stream_goes_on_in_another_one() -> None:
+    """What the first one left half is gone; ids and `retry` stay."""
+    buffer = EventBuffer()
+    assert buffer.feed(b"retry: 500\nid: 1\ndata: a\n\nid: 2\nevent: odd\ndata: lost\ndata: h") == [Event(b"a")]
+    buffer.restart()
+    assert (buffer.last_id, buffer.retry) == (b"1", 0.5)
+    assert buffer.feed(b"\xef\xbb\xbfdata: b\n\n") == [Event(b"b")]
+    assert buffer.last_id == b"1"

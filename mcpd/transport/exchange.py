@@ -1,0 +1,200 @@
+"""One request over Streamable HTTP: its POST, the forms of its answer, the rest of a stream that broke."""
+
+from __future__ import annotations
+
+import trio
+
+from mcpd.catalog.mirror import Unmirrorable
+from mcpd.errors import Failure
+from mcpd.http import Answer, HttpFailed, TooLarge
+from mcpd.protocol import headers, jsonrpc
+from mcpd.protocol.framing import LINE_LIMIT
+from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.sse import EventBuffer
+from mcpd.transport import answers
+from mcpd.transport.base import ConnectionLost, Receiver, Unanswered
+from mcpd.transport.location import Location
+from mcpd.transport.session import Session
+from mcpd.transport.streams import TRIES, Backoff, wanted
+
+#: A request whose answer is a stream of notices, for as long as it lasts (5.14).
+LISTEN = "subscriptions/listen"
+
+
+class Exchanges:
+    """The requests under way on one connection, by their ids' JSON text. Its owner adds and removes."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[bytes, Exchange] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def add(self, exchange: Exchange) -> None:
+        self._by_key[exchange.key] = exchange
+
+    def remove(self, exchange: Exchange) -> None:
+        self._by_key.pop(exchange.key, None)
+
+    def find(self, key: bytes) -> Exchange | None:
+        return self._by_key.get(key) or self._by_key.get(_bare(key))
+
+    def close_answered(self, message: Message) -> None:
+        """An answer came on another stream than its request's own, which nobody needs any more."""
+        other = None if message.method else self.find(message.key)
+        if other is not None:
+            other.scope.cancel()
+
+    @property
+    def queued(self) -> int:
+        """Bytes of those to which the server has not reacted yet."""
+        return sum(len(exchange.line) for exchange in self._by_key.values())
+
+
+class Exchange:
+    """Mutable: its stream goes on in others, and is closed by `scope`."""
+
+    def __init__(self, message: Message, line: bytes, session: Session, others: Exchanges) -> None:
+        self.message = message
+        self.key = message.key
+        self.line = line
+        """Empty once the server has reacted: nobody needs it again."""
+        self.scope = trio.CancelScope()
+        self.sent = False
+        self._session = session
+        self._others = others
+        self._offered = ""
+        """The session's id that came with the answer."""
+        self._events = EventBuffer()
+
+    async def run(self, location: Location, receiver: Receiver, *, apart: bool) -> None:
+        """Until the answer has been handed on. `apart`: on a connection of its own, outside of the pool.
+
+        Raises Unanswered, and ConnectionLost where the server knows the session no more.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self.sent = True
+        try:
+            heading = self._session.heading(self.message)
+            apart = apart or self.message.method == LISTEN
+            async with location.stream("POST", heading, self.line, long_lived=apart) as answer:
+                self.line = b""
+                if not answers.is_success(answer.status):
+                    await self._refused(answer, location.url, receiver)
+                    return
+                self._offered = answer.headers.get(headers.SESSION.lower(), "")
+                if not answers.is_stream(answer):
+                    await self._answered(answer, location.url, receiver)
+                    return
+                why = await self._follow(answer, receiver)
+        except HttpFailed as e:
+            raise answers.unsent(e) from None
+        except Unmirrorable as e:
+            raise Unanswered("too_large", str(e), reason="", reached=False) from None
+        if why:
+            await self._resume(why, location, receiver)
+
+    async def _answered(self, answer: Answer, url: str, receiver: Receiver) -> None:
+        """One body, whatever it is called: some servers name no type, or a wrong one."""
+        try:
+            line = answers.one_line(await answer.read(LINE_LIMIT))
+        except TooLarge:
+            raise answers.too_large() from None
+        if line[:1] not in (b"{", b"[") or not self._deliver(line, receiver):
+            raise answers.unanswered(url, answer, line)
+
+    async def _refused(self, answer: Answer, url: str, receiver: Receiver) -> None:
+        """Any status but success. A JSON-RPC error in the body is the answer (3.3)."""
+        line = await answers.rest(answer)
+        failure = answers.unanswered(url, answer, line)
+        message = jsonrpc.read_lenient(line) if line[:1] == b"{" else None
+        own = message is not None and _same(message.key, self.key)
+        if answer.status == 401:
+            raise failure
+        named = self._session.id and self.message.method != "initialize"
+        if named and answers.session_gone(answer.status, answers.error_of(line), own=own):
+            raise ConnectionLost(failure.message)
+        if message is None or (answer.status == 403 and not own) or not self._deliver(line, receiver):
+            raise failure
+
+    async def _follow(self, answer: Answer, receiver: Receiver) -> str:
+        """Hand on what comes on a stream. Empty once the answer was there; else how it ended, in words."""
+        try:
+            async for chunk in answer.chunks():
+                for event in self._events.feed(chunk):
+                    if event.name == "message" and self._deliver(answers.one_line(event.data), receiver):
+                        return ""
+                for head, tail in self._events.take_ends():
+                    if _same(jsonrpc.answered_id(head, tail), self.key):
+                        raise answers.too_large()
+                    receiver.dropped(head, tail)
+        except HttpFailed as e:
+            return e.message
+        return "the server ended the stream of the answer before the answer"
+
+    async def _resume(self, why: str, location: Location, receiver: Receiver) -> None:
+        """Ask for the rest of a stream that ended, for as long as something new comes (3.2)."""
+        events, backoff, tries = self._events, Backoff(), 0
+        while events.last_id and not self._session.stateless and tries < TRIES:
+            await trio.sleep(wanted(events.retry, backoff))
+            events.restart()
+            last = events.last_id
+            try:
+                async with location.stream("GET", self._session.resuming(last), long_lived=True) as answer:
+                    if answers.is_stream(answer):
+                        why = await self._follow(answer, receiver)
+                        if not why:
+                            return
+                    else:
+                        refused = answers.unanswered(location.url, answer, await answers.rest(answer))
+                        why = f"the stream of the answer ended; asked for the rest, {refused.message}"
+                        if answer.status < 500 and answer.status not in answers.BUSY:
+                            break
+            except HttpFailed as e:
+                why = e.message
+            tries += 1
+            if events.last_id != last:
+                tries = 0
+                backoff.reset()
+        raise Unanswered("outcome_unknown", why, reason="failed", status=200)
+
+    def _deliver(self, line: bytes, receiver: Receiver) -> bool:
+        """Hand on what came for this request; whether it was the answer."""
+        revision = self._session.revision
+        if line[:1] == b"[" and revision is not None and revision.batches:
+            return self._deliver_batch(line, receiver)
+        message = jsonrpc.read_lenient(line)
+        answered = message is not None and not message.method and self._is_answer(message)
+        if message is not None:
+            if not answered:
+                self._others.close_answered(message)
+            elif message.result and self.message.method == "initialize":
+                self._session.adopt(self._offered)
+        receiver.receive(line, self.key)
+        return answered
+
+    def _deliver_batch(self, line: bytes, receiver: Receiver) -> bool:
+        try:
+            members = jsonrpc.read_batch(line)
+        except Failure:
+            # Whoever receives it says what is wrong with it.
+            receiver.receive(line, self.key)
+            return False
+        # An array within an array is no message (JSON-RPC 2.0, section 6).
+        found = [member[:1] == b"{" and self._deliver(member, receiver) for member in members]
+        return any(found)
+
+    def _is_answer(self, message: Message) -> bool:
+        """Whether an answer is this request's: an error under nobody else's id is as well (2)."""
+        if _same(message.key, self.key):
+            return True
+        return bytes(message.error)[:1] == b"{" and self._others.find(message.key) is None
+
+
+def _same(key: bytes, other: bytes) -> bool:
+    return bool(key) and _bare(key) == _bare(other)
+
+
+def _bare(key: bytes) -> bytes:
+    """An id that some servers echo as a string or a float: "7" and 7.0 both mean 7."""
+    return key.strip(b'"').removesuffix(b".0")

@@ -1,0 +1,113 @@
+"""The session's own stream (3.2, section 11)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+import trio
+import trio.testing
+
+from mcpd.http import HttpFailed
+from tests.transport.web import (
+    FOREVER,
+    Reply,
+    Sent,
+    Serve,
+    event,
+    line,
+    modern,
+    running,
+    usual,
+)
+
+
+def streaming(get: Callable[[Sent], Reply | HttpFailed]) -> Serve:
+    return lambda sent: get(sent) if sent.method == "GET" else usual()(sent)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *map(Reply, (405, 404, 406, 400, 401, 500, 501)),
+        Reply.says({"id": None, "error": {"code": -32601, "message": "x"}}),
+        Reply(200, b"<html>"),
+    ],
+)
+async def test_a_server_without_a_stream_of_the_session_is_asked_once_and_quietly(reply: Reply) -> None:
+    async with running(streaming(lambda sent: reply)) as ends:
+        await ends.shake_hands()
+        await trio.sleep(300)
+        await ends.ask(3)
+        assert ends.ear.heard[-1]["id"] == 3
+        assert len(ends.web.those("GET")) == 1
+        assert (ends.ear.failures, ends.ear.endings, ends.remarks) == ([], [], [])
+
+
+async def test_what_comes_on_the_sessions_stream_belongs_to_no_request() -> None:
+    asked = {"id": "r1", "method": "roots/list"}
+    more = [
+        event({"method": "notifications/tools/list_changed"}, "9"),
+        b"event: odd\ndata: {}\n\n",
+        event(asked),
+    ]
+    async with running(streaming(lambda sent: Reply.streams(*more, FOREVER))) as ends:
+        await ends.shake_hands()
+        assert [(m.get("method"), on) for m, on in ends.ear.messages[1:]] == [
+            ("notifications/tools/list_changed", b""),
+            ("roots/list", b""),
+        ]
+        assert ends.web.those("GET")[0].apart
+
+
+async def test_the_sessions_stream_is_opened_again_ever_later_until_one_lasted() -> None:
+    """prompts.chat #1117: a stream that closes at once makes a storm of most clients."""
+    lasting = [0.0] * 12 + [100.0] + [0.0] * 100
+
+    def get(sent: Sent) -> Reply:
+        return Reply.streams(b"id: 7\n\n", lasting.pop(0))
+
+    async with running(streaming(get)) as ends:
+        await ends.shake_hands()
+        await trio.sleep(800)
+    gets = ends.web.those("GET")
+    pauses = [b.at - a.at for a, b in itertools.pairwise(gets)]
+    assert pauses[0] < 1.2
+    assert all(27 <= pause <= 33 for pause in pauses[9:12])
+    assert 100 < pauses[12] < 102, "after a long one it is as in the beginning"
+    assert pauses[13] < 2
+    assert [get.headers.get("last-event-id") for get in gets[:3]] == [None, "7", "7"]
+
+
+async def test_the_servers_own_pause_is_kept_by_the_sessions_stream() -> None:
+    async with running(streaming(lambda sent: Reply.streams(b"retry: 7000\n\n"))) as ends:
+        await ends.shake_hands()
+        await trio.sleep(20)
+    gets = ends.web.those("GET")
+    assert [get.at - gets[0].at for get in gets] == [0, 7, 14]
+
+
+async def test_an_outage_shows_by_the_sessions_stream() -> None:
+    """No call need be made to notice that the remote is gone."""
+    replies: list[Reply | HttpFailed] = [
+        Reply.streams(10.0, HttpFailed("failed", "cut", sent=True)),
+        HttpFailed("unreachable", "refused", sent=False),
+        Reply(502),
+        Reply.streams(1.0),
+        Reply(404),
+    ]
+    async with running(streaming(lambda sent: replies.pop(0))) as ends:
+        await ends.shake_hands()
+        await trio.sleep(100)
+        assert replies == [], "a stream that is refused in the end is given up"
+        told = [(key, failure.message) for key, failure in ends.ear.failures]
+        assert told == [(b"", "refused"), (b"", "the server answered with HTTP status 502 (Bad Gateway)")]
+
+
+async def test_stateless_servers_have_no_stream_of_a_session() -> None:
+    async with modern(lambda sent: Reply(202)) as ends:
+        ends.http.write(line({"method": "notifications/initialized"}))
+        await trio.sleep(1)
+    assert "GET" not in ends.web.names
+    assert "DELETE" not in ends.web.names
