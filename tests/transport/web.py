@@ -19,8 +19,9 @@ from mcpd.transport.http import Http
 
 URL = "http://127.0.0.1:8931/mcp"
 
-#: A piece of a body, seconds until the next one (infinite: it never comes), or how the body breaks off.
-Piece = bytes | float | HttpFailed
+#: A piece of a body, seconds until the next one (infinite: it never comes), how the body breaks off, or
+#: where further pieces come from.
+Piece = bytes | float | HttpFailed | trio.MemoryReceiveChannel[bytes]
 
 EVENTS = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}
@@ -72,7 +73,7 @@ class FakeAnswer(Answer):
     def __init__(self, reply: Reply) -> None:
         self.status = reply.status
         self.headers = reply.headers
-        self._pieces = iter(reply.body)
+        self._pieces = list(reply.body)
 
     def chunks(self) -> AsyncIterator[bytes]:
         return self
@@ -82,12 +83,20 @@ class FakeAnswer(Answer):
 
     async def __anext__(self) -> bytes:
         await trio.lowlevel.checkpoint()
-        for piece in self._pieces:
+        while self._pieces:
+            piece = self._pieces.pop(0)
             if isinstance(piece, HttpFailed):
                 raise piece
             if isinstance(piece, bytes):
                 return piece
-            await trio.sleep(piece)
+            if isinstance(piece, trio.MemoryReceiveChannel):
+                self._pieces.insert(0, piece)
+                try:
+                    return await piece.receive()
+                except trio.EndOfChannel:
+                    self._pieces.pop(0)
+            else:
+                await trio.sleep(piece)
         raise StopAsyncIteration
 
     async def read(self, limit: int) -> bytes:
