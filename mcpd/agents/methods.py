@@ -16,7 +16,7 @@ import trio
 
 from mcpd import listing
 from mcpd.agents import cursors
-from mcpd.agents.session import Session
+from mcpd.agents.session import Listen, Session
 from mcpd.calls import call_tool, record_unfound
 from mcpd.catalog import content
 from mcpd.errors import VERDICTS, Failure, ServerError
@@ -53,6 +53,8 @@ class Request(msgspec.Struct, frozen=True):
     message: Message
     key: bytes
     """Its id's JSON text."""
+    on: bytes
+    """Its name in the session, for what is sent on its behalf."""
     ticket: Ticket
     stateless: bool
 
@@ -76,14 +78,14 @@ class Method(msgspec.Struct, frozen=True):
     """Served before any handshake (4.1)."""
 
 
-async def serve(session: Session, message: Message, key: bytes, ticket: Ticket) -> bytes | None:
+async def serve(session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket) -> bytes | None:
     """The answer to one request as a line; None when the caller no longer wants one.
 
     The first firewall: no failure of a request ends the session.
     """
     try:
         row, stateless = _row(session, message)
-        result = await row.handler(session, Request(message, key, ticket, stateless))
+        result = await row.handler(session, Request(message, key, on, ticket, stateless))
         return jsonrpc.result_line(key, result)
     except Withdrawn:
         return None
@@ -116,7 +118,7 @@ def _row(session: Session, message: Message) -> tuple[Method, bool]:
         if row is None or not row.handshake:
             raise _unknown(message)
         return row, False
-    if row is not None and row.unopened:
+    if row is not None and row.unopened and session.opens:
         return row, False
     _check_meta(message)
     if row is None or not row.stateless:
@@ -198,7 +200,7 @@ async def _call_tool(session: Session, request: Request) -> bytes:
         bytes(params.arguments),
         bytes(params.meta),
         request.ticket,
-        _forward_progress(session, params.meta),
+        _forward_progress(session, request.on, params.meta),
     )
     return content.dress(result, stateless=request.stateless)
 
@@ -213,7 +215,7 @@ async def _find_tool(session: Session, request: Request, name: str) -> Row:
     raise Withdrawn
 
 
-def _forward_progress(session: Session, meta: bytes) -> Callable[[bytes], None] | None:
+def _forward_progress(session: Session, on: bytes, meta: bytes) -> Callable[[bytes], None] | None:
     """Progress goes on to the caller under its own token, if it gave one (5.8)."""
     if not meta:
         return None
@@ -231,7 +233,7 @@ def _forward_progress(session: Session, meta: bytes) -> Callable[[bytes], None] 
         params = dialect.progress_params(raw, token)
         if params is not None:
             due = now + PROGRESS_SPACING
-            session.notice("notifications/progress", params)
+            session.notice("notifications/progress", params, on)
 
     return forward
 
@@ -239,18 +241,20 @@ def _forward_progress(session: Session, meta: bytes) -> Callable[[bytes], None] 
 async def _listen(session: Session, request: Request) -> bytes:
     """Stays open until the agent cancels it; mcpd's end gives the graceful result (5.14)."""
     wanted = read_params(request.params, ListenParams).notifications.tools_list_changed
-    key = request.key
+    key, on = request.key, request.on
     # Unlike the notices that follow it is never left out: it must come first, and it is part of the answer.
-    acknowledged = dialect.acknowledged(key, wanted)
-    session.writer.write(jsonrpc.notification_line("notifications/subscriptions/acknowledged", acknowledged))
+    line = jsonrpc.notification_line(
+        "notifications/subscriptions/acknowledged", dialect.acknowledged(key, wanted)
+    )
+    session.outlet.write(line, on)
     if session.listed is None:
         session.listed = current_view(session)
-    session.listens[key] = wanted
+    session.listens[on] = Listen(key, wanted)
     try:
         with request.ticket.stoppable():
             await session.broker.stop.wait()
     finally:
-        del session.listens[key]
+        del session.listens[on]
     return dialect.own_result(b"", True, dialect.subscription_meta(key))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import trio
 
 from mcpd.agents import methods
 from mcpd.agents.identity import peer_of
+from mcpd.agents.pipe import Pipe, SocketOutlet
 from mcpd.agents.session import Session
 from mcpd.broker import Broker
-from mcpd.transport.lines import LineWriter
 
 
 async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str) -> None:
@@ -20,20 +23,31 @@ async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str
         peer = peer_of(stream.socket)
         fd = stream.socket.fileno()
         async with trio.open_nursery() as nursery:
-            session = Session(broker, methods, peer, agent, LineWriter(fd, nursery), nursery, fd)
-            broker.sessions[session.id] = session
-            broker.changes.publish("sessions", session.id)
-            broker.fleet.reader.add(fd, session.received)
-            try:
-                await session.over.wait()
-            finally:
-                broker.fleet.reader.remove(fd)
-                del broker.sessions[session.id]
-                broker.changes.publish("sessions", session.id)
-                session.writer.close()
+            outlet = SocketOutlet(fd, nursery)
+            session = Session(broker, methods, peer, agent, outlet, nursery)
+            reader = broker.fleet.reader
+            with enrolled(broker, session):
+                reader.add(fd, Pipe(session, reader, fd, nursery).received)
+                try:
+                    await session.over.wait()
+                finally:
+                    reader.remove(fd)
+                    outlet.close()
             nursery.cancel_scope.cancel()
         # Only now no request of it can use a server any more.
         broker.fleet.left(session.id)
+
+
+@contextmanager
+def enrolled(broker: Broker, session: Session) -> Iterator[None]:
+    """The session is one of those that others know, as long as it lasts."""
+    broker.sessions[session.id] = session
+    broker.changes.publish("sessions", session.id)
+    try:
+        yield
+    finally:
+        del broker.sessions[session.id]
+        broker.changes.publish("sessions", session.id)
 
 
 async def announce(broker: Broker) -> None:

@@ -1,17 +1,18 @@
-"""One attached agent process: its lines in, its answers out.
+"""One attached agent process: messages in, answers out.
 
 The session owns the requests that run and those that wait for a place. What a request means is the
-method table's business. The end of the session cancels everything it had under way.
+method table's business; by which way messages come and go is that of who feeds it (`pipe`, `endpoint`)
+and of its outlet. The end of the session cancels everything it had under way.
 
-The daemon's one reader hands in what arrives; a few tasks serve, and one of them rests for the next
-request, so that a small call costs no task of its own (measured: 15 % of its time).
+A few tasks serve, and one of them rests for the next request, so that a small call costs no task of its
+own (measured: 15 % of its time).
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import trio
 
@@ -23,11 +24,10 @@ from mcpd.errors import KINDS, Failure
 from mcpd.listing import DEFAULT_AGENT, find_agent, view_now
 from mcpd.policy.rules import may_use_server
 from mcpd.protocol import dialect, jsonrpc
-from mcpd.protocol.framing import LINE_LIMIT, LineBuffer
+from mcpd.protocol.framing import LINE_LIMIT
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.shapes import CancelledParams, read_params
-from mcpd.transport.lines import LineWriter
 from mcpd.upstream.ticket import Ticket
 from mcpd.views import View, ViewKey
 
@@ -49,9 +49,6 @@ LONGEST_ID = 300
 #: Names in the list of servers to be left out, which is kept with every listing that is made by it.
 LEFT_OUT = 256
 
-#: Lines in a row that are no request, notification or answer, after which nothing better is expected.
-MALFORMED = 100
-
 #: Requests that wait for one of the session's places; more are refused as busy.
 WAITING = 256
 
@@ -61,15 +58,47 @@ QUEUE_HIGH = 4 * 1024 * 1024
 NOTICE_HIGH = 256 * 1024
 
 
-#: A request that waits for one of the session's places, its id's JSON text, and the array it stood in.
-Waiting = tuple[Message, bytes, Ticket, "Batch | None"]
+#: A request that waits for one of the session's places, its id's JSON text, its name in the session, and
+#: the array it stood in.
+Waiting = tuple[Message, bytes, bytes, Ticket, "Batch | None"]
+
+
+class Outlet(Protocol):
+    """Where messages to an agent go.
+
+    `on` names the request that a message belongs to, empty where there is none: over HTTP each has a stream
+    of its own.
+    """
+
+    @property
+    def queued(self) -> int:
+        """Bytes that the peer has not taken yet."""
+        ...
+
+    def write(self, line: bytes, on: bytes = b"") -> bool:
+        """Send a notice or a request; False when nobody will read it."""
+        ...
+
+    def answer(self, line: bytes, on: bytes) -> bool:
+        """Send the last word on a request."""
+        ...
+
+    def unanswered(self, on: bytes) -> None:
+        """The request gets no answer."""
+        ...
+
+    async def drained(self) -> None:
+        """Return once the peer has taken everything, or is gone."""
+        ...
 
 
 class Face(Protocol):
     """What requests mean: the method table, as the session needs it."""
 
-    async def serve(self, session: Session, message: Message, key: bytes, ticket: Ticket) -> bytes | None:
-        """The answer's line; None when the caller no longer wants one."""
+    async def serve(
+        self, session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket
+    ) -> bytes | None:
+        """The answer's line; None when the caller no longer wants one. `key`: the id's JSON text."""
         ...
 
     def refused(self, message: Message, failure: Failure, stateless: bool) -> bytes:
@@ -77,8 +106,12 @@ class Face(Protocol):
         ...
 
 
-class Hopeless(Exception):
-    """The peer sends nothing but malformed lines."""
+class Listen(NamedTuple):
+    """What an open `subscriptions/listen` request wants (5.14)."""
+
+    key: bytes
+    """Its id's JSON text, by which its notices are known."""
+    tools: bool
 
 
 class Session:
@@ -90,10 +123,12 @@ class Session:
         face: Face,
         peer: Peer,
         agent: str,
-        writer: LineWriter,
+        outlet: Outlet,
         nursery: trio.Nursery,
-        fd: int,
+        *,
+        clients: int = 1,
     ) -> None:
+        """`clients`: how many processes of the agent are expected to share it."""
         self.broker = broker
         self.id = f"s{next(broker.session_numbers)}"
         self.agent = agent
@@ -106,83 +141,71 @@ class Session:
         self.revision: Revision | None = None
         self.listed: View | None = None
         """What the agent was shown last; a notice follows when it is no longer true."""
-        self.listens: dict[bytes, bool] = {}
-        """Open `subscriptions/listen` requests: id -> whether tool changes are wanted."""
+        self.listens: dict[bytes, Listen] = {}
+        """Open `subscriptions/listen` requests, by their names."""
+        self.opens = True
+        """Whether an `initialize` can open it; else all requests are stateless."""
         self.refusal: Failure | None = None
         """Why nothing is served here: the attach line was wrong."""
-        self.writer = writer
+        self.outlet = outlet
+        self.malformed = 0
+        """Malformed messages since the last request."""
         self._face = face
         self._nursery = nursery
-        self._fd = fd
-        self._reader = broker.fleet.reader
-        self._buffer = LineBuffer()
-        self._malformed = 0
-        """Malformed messages since the last request."""
-        self._first = True
+        self._attachable = True
+        """Nothing was said yet, so an attach line may come."""
         self._running: dict[bytes, Ticket] = {}
-        """Every request without an answer, by its id's JSON text."""
+        """Every request without an answer, by its name: the id's JSON text, where one process alone asks."""
         self._waiting: deque[Waiting] = deque()
-        self._places = broker.config.settings.max_in_flight_session or WAITING
+        self._places = clients * (broker.config.settings.max_in_flight_session or WAITING)
+        self._streams = clients * STREAMS
         self._serving = 0
         """Tasks that serve or have been called to serve."""
         self._resting: trio.lowlevel.Task | None = None
-        self._ended = False
-        """The peer has finished writing."""
+        self._finished = False
+        """Nothing more will be asked."""
         self._telling = False
         self.over = trio.Event()
         """The peer is gone, or has got all it asked for."""
 
-    # --------------------------------------------------------------- reading
+    @property
+    def busy(self) -> bool:
+        """Whether some request has no answer yet."""
+        return bool(self._running)
 
-    def received(self, chunk: bytes | None) -> None:
-        """Take what the reader read. Whatever goes wrong here is the end of this session alone."""
-        try:
-            if chunk:
-                self._feed(chunk)
-            elif chunk is None:
-                self.over.set()
-            else:
-                # It may have only finished writing (`printf ... | mcpctl bridge`) and want its answers.
-                self._ended = True
-                self._end_when_answered()
-        except Hopeless:
-            log.info("session %s ends: %d malformed lines in a row", self.id, MALFORMED)
-            self.over.set()
-        except Exception:
-            log.exception("session %s ends: internal error", self.id)
-            self.over.set()
+    def runs(self, on: bytes) -> bool:
+        """Whether the request of that name has no answer yet."""
+        return on in self._running
 
-    def _feed(self, chunk: bytes) -> None:
-        for line in self._buffer.feed(chunk):
-            self.receive(line)
-        if self._buffer.ends:
-            self._refuse_dropped()
-        if self._waiting:
-            self._call_workers()
-        if self.writer.queued > QUEUE_HIGH:
-            self._reader.pause(self._fd)
-            self._nursery.start_soon(self._read_on_later)
+    @property
+    def behind(self) -> bool:
+        """Whether the peer reads so slowly that it gets no notices."""
+        return self.outlet.queued >= NOTICE_HIGH
 
-    async def _read_on_later(self) -> None:
-        await self.writer.drained()
-        self._reader.resume(self._fd)
+    async def drained(self) -> None:
+        """Return once the peer has taken everything, or is gone."""
+        await self.outlet.drained()
+
+    def finish(self) -> None:
+        """The peer asks nothing more: this is over once all that it asked for is answered and read."""
+        self._finished = True
+        self._end_when_answered()
 
     def _end_when_answered(self) -> None:
-        """The peer has finished writing: this is over once all it asked for is answered and read."""
         if not self._running:
-            if self.writer.queued:
+            if self.outlet.queued:
                 self._nursery.start_soon(self._end_when_read)
             else:
                 self.over.set()
 
     async def _end_when_read(self) -> None:
-        await self.writer.drained()
+        await self.outlet.drained()
         self.over.set()
 
     # --------------------------------------------------------------- serving
 
-    def _call_workers(self) -> None:
-        """See to it that what waits is served, as far as there are places."""
+    def serve(self) -> None:
+        """See to it that what was taken is served, as far as there are places."""
         left = len(self._waiting)
         while left and self._serving < self._places:
             left -= 1
@@ -197,7 +220,7 @@ class Session:
         """A request that waits for its server to come up, or for a catalogue, leaves its place to others."""
         if waits:
             self._serving -= 1
-            self._call_workers()
+            self.serve()
         else:
             self._serving += 1
 
@@ -217,34 +240,28 @@ class Session:
         return trio.lowlevel.Abort.SUCCEEDED
 
     async def _serve(self, waiting: Waiting) -> None:
-        message, key, ticket, batch = waiting
-        if self.writer.queued > QUEUE_HIGH:
-            await self.writer.drained()
-        answer = await self._face.serve(self, message, key, ticket)
-        del self._running[key]
+        message, key, on, ticket, batch = waiting
+        if self.outlet.queued > QUEUE_HIGH:
+            await self.outlet.drained()
+        answer = await self._face.serve(self, message, key, on, ticket)
+        del self._running[on]
         if batch is not None:
             batch.put(key, answer)
         elif answer is not None:
-            self.writer.write(answer)
-        if self._ended:
+            self.outlet.answer(answer, on)
+        else:
+            self.outlet.unanswered(on)
+        if self._finished:
             self._end_when_answered()
 
     # --------------------------------------------------------------- messages
 
-    def receive(self, line: bytes) -> None:
-        """Take one line. Requests are left to the tasks; nothing here waits."""
-        if line[:1] == b"[" and self.revision is not None and self.revision.batches:
-            self._receive_batch(line)
-            return
-        try:
-            message = jsonrpc.read(line)
-        except Failure as e:
-            self._refuse_line(e)
-            return
-        self._take(message, None)
+    def take(self, message: Message, on: bytes = b"", batch: Batch | None = None) -> None:
+        """Take one message. Nothing here waits; whoever has handed in some calls `serve`.
 
-    def _take(self, message: Message, batch: Batch | None) -> None:
-        first, self._first = self._first, False
+        `on`: the name of a request, where its id is not unique in the session.
+        """
+        first, self._attachable = self._attachable, False
         if not message.method:
             # mcpd asks agents nothing yet, so no answer is expected (2).
             return
@@ -256,23 +273,24 @@ class Session:
             else:
                 self._notified(message)
             return
-        if key[:1] not in b'"-0123456789' or key in self._running or len(key) > LONGEST_ID:
+        on = on or key
+        if key[:1] not in b'"-0123456789' or on in self._running or len(key) > LONGEST_ID:
             why = "an id is a string or an integer, not used by an open request"
-            self._refuse_line(Failure("invalid_request", why), batch)
+            self.refuse(Failure("invalid_request", why), on, batch)
             return
         placeless = message.method in PLACELESS
         full = (
-            len(self.listens) >= STREAMS
+            len(self.listens) >= self._streams
             if message.method == LISTEN
             else len(self._running) >= WAITING + self._places
         )
         if full and message.method != "ping":
             busy = Failure("busy", "too many requests of this session wait", hint="try again later")
-            self._send(self._face.refused(message, busy, self.revision is None), batch)
+            self._answer(self._face.refused(message, busy, self.revision is None), on, batch)
             return
-        ticket = self._running[key] = Ticket(None if placeless else self._park)
-        waiting = (message, key, ticket, batch)
-        self._malformed = 0
+        ticket = self._running[on] = Ticket(None if placeless else self._park)
+        waiting = (message, key, on, ticket, batch)
+        self.malformed = 0
         if batch is not None:
             batch.open(key)
         if placeless:
@@ -280,48 +298,42 @@ class Session:
         else:
             self._waiting.append(waiting)
 
-    def _receive_batch(self, line: bytes) -> None:
-        """An array of messages is answered by an array (JSON-RPC 2.0, section 6)."""
+    def take_batch(self, line: bytes, on: bytes = b"") -> None:
+        """Take an array of messages; it is answered by an array (JSON-RPC 2.0, section 6)."""
         try:
             lines = jsonrpc.read_batch(line)
             if not lines:
                 raise Failure("invalid_request", "an empty batch")
         except Failure as e:
-            self._refuse_line(e)
+            self.refuse(e, on)
             return
-        batch = Batch(self.writer)
+        batch = Batch(self.outlet, on)
         for item in lines:
             try:
-                self._take(jsonrpc.read(item), batch)
+                message = jsonrpc.read(item)
             except Failure as e:
-                self._refuse_line(e, batch)
+                self.refuse(e, on, batch)
+            else:
+                self.take(message, b"", batch)
         batch.close()
 
-    def _refuse_line(self, failure: Failure, batch: Batch | None = None) -> None:
+    def refuse(self, failure: Failure, on: bytes = b"", batch: Batch | None = None) -> None:
         """Answer what was no request; its id, if it has one, cannot be told from another's."""
-        self._malformed += 1
-        if self._malformed > MALFORMED:
-            failure = Failure(
-                "invalid_request", f"this is closed after {MALFORMED} malformed messages in a row"
-            )
+        self.malformed += 1
         error = jsonrpc.error_text(failure.code, failure.message, failure.details())
-        self._send(jsonrpc.error_line(b"null", error), None if self._malformed > MALFORMED else batch)
-        if self._malformed > MALFORMED:
-            raise Hopeless
+        self._answer(jsonrpc.error_line(b"null", error), on, batch)
 
-    def _refuse_dropped(self) -> None:
-        """Answer lines that were too long to be kept, under their ids where those can be seen."""
-        for head, tail in self._buffer.take_ends():
-            key = jsonrpc.requested_id(head, tail)
-            failure = Failure("invalid_request", "a message is at most 16 MiB long")
-            error = jsonrpc.error_text(failure.code, failure.message, failure.details())
-            self.writer.write(jsonrpc.error_line(b"null" if key in self._running else key, error))
-
-    def _send(self, line: bytes, batch: Batch | None) -> None:
+    def _answer(self, line: bytes, on: bytes, batch: Batch | None) -> None:
         if batch is None:
-            self.writer.write(line)
+            self.outlet.answer(line, on)
         else:
             batch.add(line)
+
+    def withdraw(self, on: bytes) -> None:
+        """Its caller no longer wants the answer to this request (5.9)."""
+        ticket = self._running.get(on)
+        if ticket is not None:
+            ticket.withdraw()
 
     # ----------------------------------------------------------- notifications
 
@@ -332,20 +344,18 @@ class Session:
             key = bytes(read_params(bytes(message.params), CancelledParams).request_id)
         except Failure:
             return
-        ticket = self._running.get(key)
-        if ticket is not None:
-            ticket.withdraw()
+        self.withdraw(key)
 
-    def notice(self, method: str, params: bytes) -> None:
-        """Tell the agent something, unless it does not read."""
-        if self.writer.queued < NOTICE_HIGH:
-            self.writer.write(jsonrpc.notification_line(method, params))
+    def notice(self, method: str, params: bytes, on: bytes = b"") -> None:
+        """Tell the agent something, unless it does not read. `on`: the request that it belongs to."""
+        if not self.behind:
+            self.outlet.write(jsonrpc.notification_line(method, params), on)
 
     def tools_changed(self) -> None:
         """The catalogue of some server changed: say so if this agent's listing did (a22, b23)."""
         if self.listed is None or self._telling:
             return
-        if self.writer.queued >= NOTICE_HIGH:
+        if self.behind:
             self._telling = True
             self._nursery.start_soon(self._tell_later)
             return
@@ -358,18 +368,23 @@ class Session:
         self.listed = now
         if self.revision is not None:
             self.notice("notifications/tools/list_changed", b"{}")
-        for key, wanted in self.listens.items():
-            if wanted:
-                params = dialect.params(b"", dialect.subscription_meta(key))
-                self.notice("notifications/tools/list_changed", params)
+        for on, listen in self.listens.items():
+            if listen.tools:
+                params = dialect.params(b"", dialect.subscription_meta(listen.key))
+                self.notice("notifications/tools/list_changed", params, on)
 
     async def _tell_later(self) -> None:
         """The agent reads slowly: it hears once, when it has caught up, that things have changed."""
-        await self.writer.drained()
+        await self.outlet.drained()
         self._telling = False
         self.tools_changed()
 
     # ------------------------------------------------------------------ attach
+
+    def show(self, server: str) -> None:
+        """Show one server alone, empty for all; nothing is attached from here on."""
+        self._attachable = False
+        self.key = ViewKey((self.agent, server, frozenset()))
 
     def _attach(self, raw: bytes) -> None:
         """Fix agent, root and servers for the rest of the connection; a mistake refuses all of it."""
@@ -377,7 +392,7 @@ class Session:
             attach = read_params(raw, Attach)
             agent = self._may_be(attach.agent)
             if attach.server:
-                self._check_server(agent, attach.server)
+                check_server(self.broker, agent, attach.server)
             if len(attach.without) > LEFT_OUT:
                 raise Failure("invalid_params", f"at most {LEFT_OUT} servers can be left out")
             self.root = check_root(attach.root, self.peer) if attach.root else ""
@@ -389,12 +404,6 @@ class Session:
         without = frozenset(name for name in attach.without if server_name_problem(name) is None)
         self.key = ViewKey((agent, attach.server, without))
         self.caller = Caller(self.id, agent, self.pid, self.exe)
-
-    def _check_server(self, agent: str, name: str) -> None:
-        """A server of others does not differ from one that is not there."""
-        known = name in self.broker.fleet.names()
-        if not known or not may_use_server(find_agent(self.broker, agent), name):
-            raise Failure("no_such_server", f'no server is named "{name[:60]}"', server=name[:60])
 
     def _may_be(self, name: str) -> str:
         """Which socket a process can open is its identity; on the default one it may name an open agent."""
@@ -410,11 +419,19 @@ class Session:
         )
 
 
+def check_server(broker: Broker, agent: str, name: str) -> None:
+    """Raises Failure `no_such_server`: one of others does not differ from one that is not there."""
+    known = name in broker.fleet.names()
+    if not known or not may_use_server(find_agent(broker, agent), name):
+        raise Failure("no_such_server", f'no server is named "{name[:60]}"', server=name[:60])
+
+
 class Batch:
     """Collects the answers of one array until all are there; together they are one line within the limit."""
 
-    def __init__(self, writer: LineWriter) -> None:
-        self._writer = writer
+    def __init__(self, outlet: Outlet, on: bytes) -> None:
+        self._outlet = outlet
+        self._on = on
         self._open: set[bytes] = set()
         self._answers: list[bytes] = []
         self._room = LINE_LIMIT
@@ -444,6 +461,9 @@ class Batch:
         self._flush()
 
     def _flush(self) -> None:
-        if self._closed and not self._open and self._answers:
-            answers, self._answers = self._answers, []
-            self._writer.write(b"[" + b",".join(answers) + b"]\n")
+        if not self._closed or self._open:
+            return
+        if self._answers:
+            self._outlet.answer(b"[" + b",".join(self._answers) + b"]\n", self._on)
+        else:
+            self._outlet.unanswered(self._on)

@@ -78,8 +78,11 @@ class LineWriter:
         self.broken = False
         """The peer is gone or the stream was closed; what is written from now on is dropped."""
 
-    def write(self, line: bytes) -> bool:
-        """Send one line. False when the stream is broken; True may still mean "queued"."""
+    def write(self, line: bytes, on: bytes = b"") -> bool:
+        """Send one line. False when the stream is broken; True may still mean "queued".
+
+        `on`: what it belongs to, for outlets with more than one stream; here it changes nothing.
+        """
         if self.broken:
             return False
         if self._backlog:

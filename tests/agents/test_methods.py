@@ -501,17 +501,19 @@ class Notices:
 
     def __init__(self) -> None:
         self.heard: list[float] = []
+        self.belongs: set[bytes] = set()
 
-    def notice(self, method: str, params: bytes) -> None:
+    def notice(self, method: str, params: bytes, on: bytes = b"") -> None:
         assert method == "notifications/progress"
         self.heard.append(json.loads(params)["progress"])
+        self.belongs.add(on)
 
 
 async def test_a_flood_of_progress_becomes_twenty_notices_a_second() -> None:
     session = Notices()
     own = b'{"progressToken":"mine"}'
-    forward = methods._forward_progress(cast("Session", session), own)
-    another = methods._forward_progress(cast("Session", session), own)
+    forward = methods._forward_progress(cast("Session", session), b"1", own)
+    another = methods._forward_progress(cast("Session", session), b"2", own)
     assert forward is not None
     assert another is not None
     for step in range(1000):
@@ -519,6 +521,7 @@ async def test_a_flood_of_progress_becomes_twenty_notices_a_second() -> None:
     assert session.heard == [0], "the first one at once"
     another(b'{"progress":-1}')
     assert session.heard == [0, -1], "each request for itself"
+    assert session.belongs == {b"1", b"2"}, "and on its own stream"
     for step in range(1000, 1100):
         await trio.sleep(0.01)
         forward(b'{"progress":%d}' % step)

@@ -437,7 +437,7 @@ async def test_answers_that_wait_to_be_read_survive_the_end_of_writing(home: Hom
         await agent.line(*[request(str(number), "tools/list") for number in range(5)])
         await stage.until("catalog", lambda: stage.broker.fleet.find("tiny").catalog is not None)
         session = stage.session
-        await busy_until(lambda: session.writer.queued > 100_000 and not session._running)
+        await busy_until(lambda: session.outlet.queued > 100_000 and not session._running)
         agent.stream.socket.shutdown(socket.SHUT_WR)
         for number in range(5):
             assert len((await agent.answer(number))["result"]["tools"]) == 500
@@ -479,7 +479,7 @@ async def test_a_slow_reader_keeps_only_itself_waiting_and_loses_notices(
             quick = await stage.attach()
             for number in range(8):
                 await slow.begin("lively__text", number, size=100_000)
-            await busy_until(lambda: session.writer.queued > 600_000)
+            await busy_until(lambda: session.outlet.queued > 600_000)
             await slow.begin("lively__work", "w", token="t", seconds=0.5, text="worked")
             for number in range(3):
                 await quick.call("lively__grow", name=f"fresh{number}")
@@ -505,7 +505,7 @@ async def test_a_subscription_is_acknowledged_to_a_slow_reader_as_well(home: Hom
         for number in range(8):
             await agent.send("tools/list", {}, number)
         # All are answered, so that none can bring the change itself; the kernel holds less than one.
-        await busy_until(lambda: session.writer.queued > max(7 * size, 256 << 10))
+        await busy_until(lambda: session.outlet.queued > max(7 * size, 256 << 10))
         await agent.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, "sub")
         await busy_until(lambda: session.listens)
         stage.broker.fleet.apply(stage.broker.config, frozenset({"tiny"}), {})
@@ -533,9 +533,9 @@ async def test_from_a_reader_that_lets_much_lie_nothing_more_is_taken(home: Home
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
-            await busy_until(lambda: session.writer.queued > 4 << 20)
+            await busy_until(lambda: session.outlet.queued > 4 << 20)
             for number in range(count):
-                most = max(most, session.writer.queued)
+                most = max(most, session.outlet.queued)
                 await agent.answer(number)
         assert most < 5 << 20, "the limit and what eight requests bring"
 
@@ -644,6 +644,7 @@ async def test_garbage_in_an_array_counts_as_well(home: Home, real_clock: None) 
     async with staged(home) as stage:
         agent = await stage.attach(revision="2025-03-26")
         await agent.line(f"[{','.join(['1'] * 200)}]")
+        assert len(await agent.read()) == 200
         assert "malformed" in (await agent.answer(None))["error"]["message"]
         with pytest.raises(EOFError):
             await agent.read()
