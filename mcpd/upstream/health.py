@@ -66,9 +66,9 @@ class Health:
                 # An error is an answer as well; the end of a connection is told by its transport.
                 return None
             except Unanswered as e:
-                alive = e.status == TOO_MANY_REQUESTS or e.kind == "too_large"
                 lasting = e.reason in ("needs_auth", "access_denied")
-                return None if alive else Ending(e.reason, e.message, lasting=lasting)
+                busy = e.status == TOO_MANY_REQUESTS
+                return None if busy else Ending(e.reason, e.message, lasting=lasting)
             except Failure as e:
                 if e.kind != "timed_out":
                     return None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mcpd.errors import Failure
-from mcpd.transport.base import ConnectionLost
+from mcpd.config.spec import Server
+from mcpd.errors import Failure, ServerError
+from mcpd.transport.base import ConnectionLost, Unanswered
 from mcpd.transport.pending import Slot
 from mcpd.upstream.connection import Connection
+from mcpd.upstream.opening import HEADER_MISMATCH
 from mcpd.upstream.ticket import Ticket, Withdrawn
-from mcpd.upstream.upstream import REACH, Upstream
+from mcpd.upstream.upstream import REACH, Upstream, login_hint
 
 
 class Superseded(Exception):
-    """While the request waited for its server, what it was decided on has changed; nothing was sent."""
+    """While the request waited for its server, what it was decided on has changed; it did not run."""
 
 
 async def request(
@@ -36,10 +38,10 @@ async def request(
     `holds()` says, after every wait for the server, whether the decision still does.
 
     Raises Superseded when it does not, ServerError for the server's own error, Failure `unavailable`,
-    `disabled`, `timed_out`, `outcome_unknown`, `bad_answer`, `busy`, Withdrawn when the ticket is
-    taken back.
+    `disabled`, `needs_login`, `timed_out`, `outcome_unknown`, `bad_answer`, `too_large`, `busy`, Withdrawn
+    when the ticket is taken back.
     """
-    written = replayed = False
+    written = replayed = relisted = False
     while True:
         connection = upstream.connection
         if connection is None:
@@ -63,6 +65,19 @@ async def request(
                 replayed = True
                 continue
             raise _unknown(upstream, written) from None
+        except Unanswered as e:
+            raise _unanswered(upstream, e) from None
+        except ServerError as e:
+            if relisted or not _is_mismatch(upstream, e):
+                raise
+            # The server has refused it before doing anything: the headers are not those that its listing
+            # asks for by now (3.3, a21).
+            relisted = True
+            with ticket.stoppable():
+                await upstream.relist()
+            if not holds():
+                raise Superseded from None
+            continue
         except Failure as e:
             if e.kind == "timed_out":
                 raise _late(upstream, slot) from None
@@ -78,6 +93,34 @@ async def _reach(upstream: Upstream, ticket: Ticket) -> Connection:
     with ticket.stoppable():
         return await upstream.reach(REACH)
     raise Withdrawn
+
+
+def _is_mismatch(upstream: Upstream, e: ServerError) -> bool:
+    definition = upstream.definition
+    return e.server_code == HEADER_MISMATCH and isinstance(definition, Server) and bool(definition.url)
+
+
+_HINTS = {
+    "outcome_unknown": "check before repeating it",
+    "bad_answer": "mcpctl test {name}",
+    "unavailable": "mcpctl test {name}",
+}
+
+
+def _unanswered(upstream: Upstream, e: Unanswered) -> Failure:
+    """What the caller is told instead of an answer that the transport did not bring (b26)."""
+    definition = upstream.definition
+    hint = _HINTS.get(e.kind, "").format(name=upstream.name)
+    if isinstance(definition, Server) and e.reason in ("needs_auth", "access_denied"):
+        hint = login_hint(definition)
+    return Failure(
+        e.kind,
+        f'server "{upstream.name}" did not answer the request: {e.message}',
+        hint=e.hint or hint,
+        server=upstream.name,
+        reason=e.reason,
+        **e.data,
+    )
 
 
 def _unknown(upstream: Upstream, reached: bool) -> Failure:

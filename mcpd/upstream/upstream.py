@@ -140,6 +140,11 @@ class Upstream:
             while self.stale and self._current() is not None:
                 await self._news.wait()
 
+    async def relist(self) -> None:
+        """The server's listing seems to have changed without a word: wait for a new one, as `fresh` does."""
+        self._keeper.notice("notifications/tools/list_changed", b"")
+        await self.fresh()
+
     def succeeded(self) -> None:
         """A call got its answer: the restart schedule begins again (D8)."""
         if self._history.crashes or self._history.losses:

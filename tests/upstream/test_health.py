@@ -100,7 +100,6 @@ async def test_a_server_that_answers_is_there(revision: str, method: str) -> Non
         (no_answer("bad_answer", "access_denied", 403), Ending("access_denied", "why", lasting=True)),
         # It is there, though it says little.
         (no_answer("bad_answer", "bad_answer", 429), None),
-        (no_answer("too_large", "bad_answer", 200), None),
         # Its transport says so itself, and why.
         (ConnectionLost("HTTP status 404"), None),
     ],
