@@ -63,8 +63,8 @@ class Exchange:
         self.sent = False
         self._session = session
         self._others = others
-        self._offered = ""
-        """The session's id that came with the answer."""
+        self._named = False
+        """It was sent in a session."""
         self._events = EventBuffer()
 
     async def run(self, location: Location, receiver: Receiver, *, apart: bool) -> None:
@@ -76,13 +76,15 @@ class Exchange:
         self.sent = True
         try:
             heading = self._session.heading(self.message)
+            self._named = headers.SESSION in heading
             apart = apart or self.message.method == LISTEN
             async with location.stream("POST", heading, self.line, long_lived=apart) as answer:
                 self.line = b""
                 if not answers.is_success(answer.status):
                     await self._refused(answer, location.url, receiver)
                     return
-                self._offered = answer.headers.get(headers.SESSION.lower(), "")
+                if self.message.method == "initialize":
+                    self._session.offer(answer.headers.get(headers.SESSION.lower(), ""))
                 if not answers.is_stream(answer):
                     await self._answered(answer, location.url, receiver)
                     return
@@ -111,8 +113,7 @@ class Exchange:
         own = message is not None and _same(message.key, self.key)
         if answer.status == 401:
             raise failure
-        named = self._session.id and self.message.method != "initialize"
-        if named and answers.session_gone(answer.status, answers.error_of(line), own=own):
+        if self._named and answers.session_gone(answer.status, answers.error_of(line), own=own):
             raise ConnectionLost(failure.message)
         if message is None or (answer.status == 403 and not own) or not self._deliver(line, receiver):
             raise failure
@@ -169,7 +170,7 @@ class Exchange:
             if not answered:
                 self._others.close_answered(message)
             elif message.result and self.message.method == "initialize":
-                self._session.adopt(self._offered)
+                self._session.adopt()
         receiver.receive(line, self.key)
         return answered
 

@@ -14,7 +14,7 @@ import trio
 
 from mcpd.catalog.mirror import Mirror
 from mcpd.http import Answer, Client, HttpFailed
-from mcpd.protocol import jsonrpc
+from mcpd.protocol import headers, jsonrpc
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.shapes import CancelledParams, read_result
@@ -157,7 +157,7 @@ class Http:
                     if answers.is_success(answer.status):
                         await self._accepted(message, answer)
                     else:
-                        await self._refused(name, answer)
+                        await self._refused(name, answer, named=headers.SESSION in heading)
             if late.cancelled_caught:
                 self._remark(f"{name} was not taken within {TELL_WAIT:g} s")
         except HttpFailed as e:
@@ -175,13 +175,14 @@ class Http:
             self._life.start(self._listen)
         await answers.drain(answer)
 
-    async def _refused(self, name: str, answer: Answer) -> None:
+    async def _refused(self, name: str, answer: Answer, *, named: bool) -> None:
+        """`named`: the message was sent in a session."""
         line = await answers.rest(answer)
         failure = answers.unanswered(self._location.url, answer, line)
         gone = answers.session_gone(answer.status, answers.error_of(line), own=True)
         if answer.status == 401:
             self._end(Ending("needs_auth", failure.message, lasting=True))
-        elif self._session.id and gone:
+        elif named and gone:
             self._end(Ending("session_lost", failure.message, anew=True))
         else:
             self._remark(f"{name} was refused: {failure.message}")

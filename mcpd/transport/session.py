@@ -43,17 +43,22 @@ class Session:
         self.revision: Revision | None = None
         self.id = ""
         """Empty where the server has given none."""
+        self._offered = ""
 
     @property
     def stateless(self) -> bool:
         return self.revision is not None and self.revision.stateless
 
-    def adopt(self, offered: str) -> None:
-        """Take the id that came with the answer to `initialize`, which alone may bring one (3.2)."""
+    def offer(self, offered: str) -> None:
+        """The answer to `initialize` begins, and names a session."""
         usable = headers.is_visible(offered) and len(offered) <= LONGEST
-        self.id = offered if usable else ""
+        self._offered = offered if usable else ""
         if offered and not usable:
             self._remark("the server's session id is not used: it is no visible ASCII, or very long")
+
+    def adopt(self) -> None:
+        """`initialize` has succeeded; nothing else opens a session (3.2)."""
+        self.id = self._offered
 
     def standing(self) -> dict[str, str]:
         """The headers of everything after the handshake; none for the handshake itself."""
@@ -75,6 +80,9 @@ class Session:
         """The headers of a message. Raises Unmirrorable for an argument that no header can hold."""
         if message.method == "initialize":
             return MESSAGE
+        if self.revision is None and not message.method and self._offered:
+            # What a server asks before its answer to `initialize` is answered in the session to come.
+            return {**MESSAGE, headers.SESSION: self._offered}
         if self.revision is not None and not self.revision.stateless:
             return {**MESSAGE, **self.standing()}
         return {**MESSAGE, **self.standing(), **self._repeated(message)}

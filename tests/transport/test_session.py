@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from mcpd.catalog.mirror import Mirror
+from mcpd.http import HttpFailed
 from mcpd.protocol.revisions import REVISIONS
 from tests.transport.web import (
+    HELLO,
     MODERN,
     Reply,
+    Sent,
+    event,
     legacy,
+    line,
     modern,
     result,
     running,
@@ -31,6 +37,36 @@ async def test_the_handshake_has_no_headers_of_a_session_and_the_rest_has_them_a
             assert sent.headers["accept"] == "application/json, text/event-stream"
             assert sent.headers["content-type"] == "application/json"
     assert ends.web.those("GET")[0].headers["accept"] == "text/event-stream"
+
+
+async def test_what_a_server_asks_before_it_answers_initialize_is_answered_in_the_session_to_come() -> None:
+    def serve(sent: Sent) -> Reply | HttpFailed:
+        if str(sent) == "initialize":
+            ping = event({"id": "p", "method": "ping"})
+            return Reply.streams(ping, 1.0, event(result(sent, **HELLO)), mcp_session_id="s-41")
+        return usual()(sent)
+
+    async with running(serve) as ends:
+        ends.ear.then = lambda message: ends.answer("p") if message.get("method") == "ping" else None
+        await ends.ask(1, "initialize")
+        (pong,) = ends.web.those("answer")
+        assert pong.headers["mcp-session-id"] == "s-41"
+
+
+async def test_what_was_refused_outside_of_the_session_says_nothing_about_it() -> None:
+    """Hazard: it is answered when the session has begun meanwhile."""
+    late = Reply(404, 1.0, b"no session")
+
+    def serve(sent: Sent) -> Reply | HttpFailed:
+        return late if str(sent) in ("server/discover", "notifications/x") else usual()(sent)
+
+    async with running(serve) as ends:
+        await ends.ask(0, "server/discover")
+        ends.http.write(line({"method": "notifications/x"}))
+        await ends.shake_hands()
+        await trio.sleep(2)
+        assert ends.ear.endings == []
+        assert ends.ear.failure(b"0").status == 404
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26"])

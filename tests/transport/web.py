@@ -240,6 +240,9 @@ class Ends:
         assert self.http.write(line({"method": "notifications/initialized"}))
         await trio.testing.wait_all_tasks_blocked()
 
+    def answer(self, key: str) -> None:
+        assert self.http.write(line({"id": key, "result": {}}))
+
     def cancel(self, key: int) -> None:
         assert self.http.write(line({"method": "notifications/cancelled", "params": {"requestId": key}}))
 
