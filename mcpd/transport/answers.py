@@ -22,8 +22,8 @@ BUSY = (429, 503)
 
 #: Bytes of a body that are read for what it says of a refusal.
 REFUSAL_LIMIT = 1024 * 1024
-#: Bytes and seconds for a body that says nothing.
-DRAIN_LIMIT, DRAIN_WAIT = 64 * 1024, 1.0
+#: Bytes and seconds for what follows when all is said: enough for an end that is on its way.
+DRAIN_LIMIT, DRAIN_WAIT = 64 * 1024, 0.25
 
 _METHOD_NOT_FOUND = -32601
 
@@ -94,8 +94,8 @@ async def rest(answer: Answer, limit: int = REFUSAL_LIMIT) -> bytes:
 
 
 async def drain(answer: Answer) -> None:
-    """Take in what follows the status of a message that needs no answer: only a connection whose answer was
-    read to its end can be used again."""
+    """Take in what follows when all is said: only a connection that was read to its end can be used again,
+    and a new one costs several times the call."""
     with trio.move_on_after(DRAIN_WAIT):
         await rest(answer, DRAIN_LIMIT)
 

@@ -89,12 +89,14 @@ class Exchange:
                     await self._answered(answer, location.url, receiver)
                     return
                 why = await self._follow(answer, receiver)
+                if not why:
+                    await answers.drain(answer)
+                    return
         except HttpFailed as e:
             raise answers.unsent(e) from None
         except Unmirrorable as e:
             raise Unanswered("too_large", str(e), reason="", reached=False) from None
-        if why:
-            await self._resume(why, location, receiver)
+        await self._resume(why, location, receiver)
 
     async def _answered(self, answer: Answer, url: str, receiver: Receiver) -> None:
         """One body, whatever it is called: some servers name no type, or a wrong one."""

@@ -56,8 +56,10 @@ async def test_an_answer_arrives_in_whatever_form_it_comes(reply: Reply) -> None
         began = trio.current_time()
         await ends.ask(3)
         assert ends.ear.messages == [({"jsonrpc": "2.0", "id": 3, "result": {"ok": True}}, b"3")]
-        assert ends.web.open == 0, "a stream that its server leaves open is closed"
         assert trio.current_time() == began
+        await trio.sleep(0.3)
+        assert ends.web.open == 0, "a stream that its server leaves open is closed"
+        assert ends.web.sent[0].whole is (FOREVER not in reply.body), "else the connection would be lost"
         assert ends.ear.failures == []
 
 

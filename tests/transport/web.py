@@ -64,6 +64,8 @@ class Sent:
         self.apart = apart
         self.at = trio.current_time()
         self.closed = False
+        self.whole = False
+        """The body was read to its end, so that the connection can be used again."""
 
     def __str__(self) -> str:
         return self.message.get("method") or ("answer" if self.message else self.method)
@@ -74,6 +76,7 @@ class FakeAnswer(Answer):
         self.status = reply.status
         self.headers = reply.headers
         self._pieces = list(reply.body)
+        self.whole = False
 
     def chunks(self) -> AsyncIterator[bytes]:
         return self
@@ -97,6 +100,7 @@ class FakeAnswer(Answer):
                     self._pieces.pop(0)
             else:
                 await trio.sleep(piece)
+        self.whole = True
         raise StopAsyncIteration
 
     async def read(self, limit: int) -> bytes:
@@ -133,11 +137,13 @@ class Web(Client):
         if isinstance(reply, HttpFailed):
             raise reply
         self.open += 1
+        answer = FakeAnswer(reply)
         try:
-            yield FakeAnswer(reply)
+            yield answer
         finally:
             self.open -= 1
             sent.closed = True
+            sent.whole = answer.whole
 
     def those(self, name: str) -> list[Sent]:
         """The requests of one HTTP or JSON-RPC method, or `answer`."""
