@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from urllib.parse import urldefrag, urljoin
@@ -20,8 +21,8 @@ KEEPING = (307, 308)
 #: The server asks to be left alone for a while (RFC 9110 10.2.3, RFC 6585 4).
 BUSY = (429, 503)
 
-#: Bytes of a body that are read for what it says of a refusal.
-REFUSAL_LIMIT = 1024 * 1024
+#: Bytes and seconds for what a body says of a refusal.
+REFUSAL_LIMIT, REFUSAL_WAIT = 1024 * 1024, 5.0
 #: Bytes and seconds for what follows when all is said: enough for an end that is on its way.
 DRAIN_LIMIT, DRAIN_WAIT = 64 * 1024, 0.25
 
@@ -30,6 +31,12 @@ _METHOD_NOT_FOUND = -32601
 
 def is_success(status: int) -> bool:
     return 200 <= status < 300
+
+
+def is_passing(status: int) -> bool:
+    """Whether a stream that is refused so may well be given a moment later: an outage, too many requests, or
+    the stream before it, of which the server does not know yet that it ended."""
+    return status >= 500 or status in (409, 429)
 
 
 def is_stream(answer: Answer) -> bool:
@@ -85,19 +92,18 @@ def session_gone(status: int, error: ErrorObject | None, *, own: bool) -> bool:
     return status == 503 and speaks
 
 
-async def rest(answer: Answer, limit: int = REFUSAL_LIMIT) -> bytes:
-    """The body as one line, if it can be had."""
-    try:
-        return one_line(await answer.read(limit))
-    except (TooLarge, HttpFailed):
-        return b""
+async def rest(answer: Answer) -> bytes:
+    """What a refusal has for a body, as one line, if it can be had."""
+    with trio.move_on_after(REFUSAL_WAIT), contextlib.suppress(TooLarge, HttpFailed):
+        return one_line(await answer.read(REFUSAL_LIMIT))
+    return b""
 
 
 async def drain(answer: Answer) -> None:
     """Take in what follows when all is said: only a connection that was read to its end can be used again,
     and a new one costs several times the call."""
-    with trio.move_on_after(DRAIN_WAIT):
-        await rest(answer, DRAIN_LIMIT)
+    with trio.move_on_after(DRAIN_WAIT), contextlib.suppress(TooLarge, HttpFailed):
+        await answer.read(DRAIN_LIMIT)
 
 
 def one_line(body: bytes) -> bytes:

@@ -151,7 +151,7 @@ class Exchange:
                     else:
                         refused = answers.unanswered(location.url, answer, await answers.rest(answer))
                         why = f"the stream of the answer ended; asked for the rest, {refused.message}"
-                        if answer.status < 500 and answer.status not in answers.BUSY:
+                        if not answers.is_passing(answer.status):
                             break
             except HttpFailed as e:
                 why = e.message

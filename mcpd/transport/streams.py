@@ -74,7 +74,7 @@ async def listen(
                     return
                 else:
                     await _missed(answer, location.url, receiver)
-                    if answer.status < 500:
+                    if not answers.is_passing(answer.status):
                         return
         except HttpFailed as e:
             receiver.failed(b"", answers.unsent(e))
@@ -103,6 +103,7 @@ async def _hear(
 
 
 async def _missed(answer: Answer, url: str, receiver: Receiver) -> None:
-    """A stream that was there is refused; what that says about the server is told."""
-    if answer.status >= 500 or answer.status in (401, 403):
+    """A stream that was there is refused: by an outage, a lost session, a withdrawn login. Only 405 says
+    no more than that there is none."""
+    if answer.status != 405:
         receiver.failed(b"", answers.unanswered(url, answer, await answers.rest(answer)))

@@ -14,6 +14,7 @@ from tests.transport.web import (
     FOREVER,
     JSON,
     MODERN,
+    Piece,
     Reply,
     Sent,
     event,
@@ -202,6 +203,15 @@ async def test_a_request_without_an_answer_is_told_why_and_the_connection_lives(
         await ends.ask(4)
         assert ends.ear.heard[-1]["id"] == 4
         assert ends.ear.endings == []
+
+
+async def test_an_endless_page_does_not_keep_a_refusal_from_its_request() -> None:
+    drip: list[Piece] = [b"<p>", 1.0]
+    async with legacy(lambda sent: Reply(500, *drip * 60)) as ends:
+        await ends.ask(3)
+        await trio.sleep(6)
+        assert ends.ear.failure(b"3").status == 500
+        assert ends.web.open == 0
 
 
 @pytest.mark.parametrize("form", ["json", "stream"])

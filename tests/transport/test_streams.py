@@ -95,14 +95,21 @@ async def test_an_outage_shows_by_the_sessions_stream() -> None:
         HttpFailed("unreachable", "refused", sent=False),
         Reply(502),
         Reply.streams(1.0),
+        Reply(409),
+        Reply.streams(1.0),
         Reply(404),
     ]
     async with running(streaming(lambda sent: replies.pop(0))) as ends:
         await ends.shake_hands()
         await trio.sleep(100)
         assert replies == [], "a stream that is refused in the end is given up"
-        told = [(key, failure.message) for key, failure in ends.ear.failures]
-        assert told == [(b"", "refused"), (b"", "the server answered with HTTP status 502 (Bad Gateway)")]
+        assert all(key == b"" for key, _ in ends.ear.failures)
+        told = [
+            failure.message.removeprefix("the server answered with HTTP status ")
+            for _, failure in ends.ear.failures
+        ]
+        assert told == ["refused", "502 (Bad Gateway)", "409 (Conflict)", "404 (Not Found)"]
+        assert ends.ear.endings == [], "whether the server is gone, a request shows"
 
 
 async def test_stateless_servers_have_no_stream_of_a_session() -> None:
