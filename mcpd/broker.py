@@ -28,8 +28,8 @@ class AttachedSession(Protocol):
     pid: int
     exe: str
 
-    def tools_changed(self) -> None:
-        """Some catalogue changed; tell the agent if its listing did."""
+    def changed(self) -> None:
+        """Some catalogue or server changed; tell the agent if what it was shown did."""
         ...
 
 

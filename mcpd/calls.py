@@ -1,13 +1,14 @@
 """The one path of every request that reaches a server (a01, DESIGN 6).
 
-`call_tool` only sequences: find, check, decide, send, bound, record. The steps live in their own
-modules; a feature extends a step or adds a line here, it never goes round the path.
+`call` only sequences: find, check, decide, send, bound, record. What a tool, a wrapper and a native
+method differ in is said by their rows. The steps live in their own modules; a feature extends a step
+or adds a line here, it never goes round the path.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import msgspec
@@ -18,10 +19,14 @@ from mcpd.catalog import content
 from mcpd.errors import Failure
 from mcpd.journal import Entry
 from mcpd.policy.decide import Deny
-from mcpd.protocol import dialect, jsonrpc
-from mcpd.upstream.request import Superseded, request
+from mcpd.protocol import dialect
+from mcpd.protocol.jsonrpc import quoted
+from mcpd.rows import Native, Row
+from mcpd.transport.pending import Asker
+from mcpd.upstream.request import Superseded, Watch, request
 from mcpd.upstream.ticket import Ticket, Withdrawn
-from mcpd.views import Row
+from mcpd.upstream.upstream import Upstream
+from mcpd.upstream.wishes import Tell
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -33,33 +38,49 @@ class Caller(msgspec.Struct, frozen=True):
     exe: str
 
 
+#: The step that asks the server, see `upstream.request`.
+Send = Callable[
+    [
+        Upstream,
+        Ticket,
+        str,
+        bytes,
+        bytes,
+        float,
+        float,
+        Asker | None,
+        Callable[[bool], bool],
+        Callable[[], bool],
+    ],
+    Awaitable[bytes],
+]
+
 #: How often a call is decided when what it was decided on changes while it waits for its server.
 DECISIONS = 3
 
 
-async def call_tool(
+async def call(
     broker: Broker,
     caller: Caller,
     row: Row,
-    arguments: bytes,
+    payload: bytes,
     meta: bytes,
     ticket: Ticket,
-    on_progress: Callable[[bytes], None] | None,
+    asker: Asker | None,
+    send: Send = request,
 ) -> content.Bounded:
-    """Call one tool of one server for one caller.
+    """One request to one server for one caller: of a tool, or whatever else the row stands for.
 
-    `arguments` and `meta` are the caller's JSON text, empty when absent. Raises ServerError for the
-    server's own JSON-RPC error, Failure with the kinds of D13, Withdrawn when the caller gives up.
+    `payload`, what the row takes, and `meta` are the caller's JSON text, empty when absent. Raises
+    ServerError for the server's own JSON-RPC error, Failure with the kinds of D13, Withdrawn when the
+    caller gives up.
     """
     began = time.perf_counter()
     outcome = "cancelled"
     verdict = ""
     size = 0
     try:
-        if arguments in (b"", b"null"):
-            # Some clients write an absent map as null (Go's nil); no tool can mean anything else by it.
-            arguments = b"{}"
-        jsonrpc.check_arguments(arguments)
+        payload = row.checked(payload)
         for _ in range(DECISIONS):
             decision = row.decision
             verdict = "allow"
@@ -68,16 +89,19 @@ async def call_tool(
                 held = row.upstream.held
                 hint = f"{held}: mcpctl reload" if held else decision.hint
                 raise Failure("denied", decision.message, hint=hint, server=row.upstream.name)
+            if row.local:
+                raw = b""
+                break
             try:
-                raw = await request(
+                raw = await send(
                     row.upstream,
                     ticket,
-                    "tools/call",
-                    row.head + arguments,
+                    row.method,
+                    row.members(payload),
                     dialect.forwarded_meta(meta),
                     row.ruling.timeout,
                     broker.config.settings.timeout_max,
-                    on_progress,
+                    asker,
                     row.may_replay,
                     partial(_holds, broker, row),
                 )
@@ -88,7 +112,7 @@ async def call_tool(
             raise Failure(
                 "busy", f'tool "{row.name}" keeps changing', hint="try again", server=row.upstream.name
             )
-        bounded = content.bound(raw, broker.config.settings.max_result)
+        bounded = row.bound(raw, payload, broker.config.settings.max_result)
         size = len(bounded.text)
         outcome = "tool_error" if bounded.is_error else "ok"
         return bounded
@@ -107,19 +131,38 @@ async def call_tool(
                 exe=caller.exe,
                 server=row.upstream.name,
                 tool=row.tool.name,
-                method="tools/call",
+                method=row.method,
                 decision=verdict,
                 because=row.because if verdict else "",
                 outcome=outcome,
                 duration=time.perf_counter() - began,
-                request_bytes=len(arguments),
+                request_bytes=len(payload),
                 result_bytes=size,
             )
         )
 
 
-def record_unfound(broker: Broker, caller: Caller, name: str, failure: Failure) -> None:
-    """A call of something that is not there, or not for this agent, is recorded as well (n12)."""
+async def watch(
+    broker: Broker,
+    caller: Caller,
+    row: Row,
+    uri: str,
+    meta: bytes,
+    ticket: Ticket,
+    asker: Asker,
+    watcher: str,
+    tell: Tell,
+) -> None:
+    """Ask for news of a resource of the row's server, under its own URI, on behalf of `watcher`.
+
+    Raises what `call` does; then nothing is watched.
+    """
+    members = b'"uri":' + quoted(uri)
+    await call(broker, caller, row, members, meta, ticket, asker, Watch(watcher, uri, tell))
+
+
+def record_unfound(broker: Broker, caller: Caller, method: str, name: str, failure: Failure) -> None:
+    """A request for something that is not there, or not for this agent, is recorded as well (n12)."""
     broker.journal.record(
         Entry(
             session=caller.session,
@@ -127,19 +170,21 @@ def record_unfound(broker: Broker, caller: Caller, name: str, failure: Failure) 
             pid=caller.pid,
             exe=caller.exe,
             tool=name[:200],
-            method="tools/call",
+            method=method,
             outcome=failure.kind,
         )
     )
 
 
 def _holds(broker: Broker, row: Row) -> bool:
-    """Whether the tool is still the one that was decided on, under the same rules (DESIGN 6)."""
+    """Whether the row is still what was decided on, under the same rules (DESIGN 6)."""
     view = broker.views.current(row.key)
-    return view is not None and view.rows.get(row.name) is row
+    return view is not None and view.holds(row)
 
 
 async def _find_again(broker: Broker, row: Row, ticket: Ticket) -> Row:
     with ticket.stoppable():
+        if isinstance(row, Native):
+            return listing.find_native(broker, row.key, row.upstream.name, row.tool, row.method, row.name)
         return await listing.find_tool(broker, row.key, row.name)
     raise Withdrawn

@@ -7,12 +7,15 @@ import contextlib
 import trio
 
 from mcpd.broker import Broker
-from mcpd.catalog import names
+from mcpd.catalog import names, qualify
+from mcpd.catalog.tool import Tool
+from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE
 from mcpd.config.spec import Agent
 from mcpd.errors import Failure
 from mcpd.policy import rules
+from mcpd.rows import Row, ViewKey
 from mcpd.upstream.upstream import REACH, Upstream
-from mcpd.views import Row, View, ViewKey
+from mcpd.views import View
 
 #: The first listing waits this long for servers whose catalogue nobody knows yet (D5).
 FIRST_LISTING = 5.0
@@ -49,7 +52,7 @@ async def view(broker: Broker, key: ViewKey, waiter: str = "") -> View:
     `waiter` is the session that lists: it waits for each unknown server once, and then hears of it
     by list_changed; as long as it lives, the server goes on being tried (D5, D8).
     """
-    await _complete(broker, _agent_of(broker, key), key, waiter)
+    await _complete(broker, key, waiter)
     return view_now(broker, key)
 
 
@@ -62,10 +65,16 @@ def operator_view_now(broker: Broker) -> View:
     return view_now(broker, OPERATOR_KEY)
 
 
-async def _complete(broker: Broker, agent: Agent, key: ViewKey, waiter: str) -> None:
-    wanted = [upstream for upstream in broker.fleet.all() if _is_wanted(upstream, agent, key)]
-    missing = [upstream for upstream in wanted if upstream.catalog is None and waiter not in upstream.wanters]
-    stale = [upstream for upstream in wanted if upstream.stale]
+def wanted(broker: Broker, key: ViewKey) -> list[Upstream]:
+    """The servers that the agent may use in this view, whether their catalogue is known or not."""
+    agent = _agent_of(broker, key)
+    return [upstream for upstream in broker.fleet.all() if _is_wanted(upstream, agent, key)]
+
+
+async def _complete(broker: Broker, key: ViewKey, waiter: str) -> None:
+    shown = wanted(broker, key)
+    missing = [upstream for upstream in shown if upstream.catalog is None and waiter not in upstream.wanters]
+    stale = [upstream for upstream in shown if upstream.stale]
     if missing or stale:
         async with trio.open_nursery() as nursery:
             for upstream in missing:
@@ -99,29 +108,84 @@ async def find_tool(broker: Broker, key: ViewKey, name: str) -> Row:
     """
     row = view_now(broker, key).rows.get(name)
     unavailable: Failure | None = None
-    for upstream in _candidates(broker, key, name) if row is None or row.upstream.stale else ():
-        try:
-            if upstream.catalog is None:
-                await upstream.reach(REACH)
-            await upstream.fresh()
-        except Failure as e:
-            unavailable = e
+    if row is None or row.upstream.stale:
+        unavailable = await _learn(_named(broker, key, name))
         row = view_now(broker, key).rows.get(name)
     if row is None:
         raise unavailable or Failure("no_such_tool", f'no tool is named "{name[:200]}"', tool=name[:200])
     return row
 
 
-def _candidates(broker: Broker, key: ViewKey, name: str) -> list[Upstream]:
-    """The servers that a tool of this name may belong to and whose catalogue is not known or not fresh."""
+async def find_prompt(broker: Broker, key: ViewKey, name: str, method: str) -> tuple[Row, str]:
+    """The row of `method` for the prompt that this agent calls so, and its own name at its server.
+
+    Raises Failure `no_such_prompt` and `unavailable`, as `find_tool` does.
+    """
+    found = view_now(broker, key).prompts.get(name)
+    unavailable: Failure | None = None
+    if found is None or found[0].stale:
+        unavailable = await _learn(_named(broker, key, name))
+        found = view_now(broker, key).prompts.get(name)
+    if found is None:
+        raise unavailable or _no_such(GET_PROMPT, name)
+    upstream, prompt = found
+    return find_native(broker, key, upstream.name, GET_PROMPT, method, name), prompt.name
+
+
+async def find_resource(broker: Broker, key: ViewKey, uri: str, method: str) -> tuple[Row, str]:
+    """The row of `method` for a URI as this agent sees it, and the server's own URI.
+
+    It need not be listed: templates make more. The qualifier alone says whose it is, or the view that
+    shows one server; it is never looked for among servers. Raises Failure `no_such_resource` and
+    `unavailable`, as `find_tool` does.
+    """
+    server, own = (key[1], uri) if key[1] else qualify.split(uri) or ("", uri)
+    unknown = [each for each in wanted(broker, key) if each.name == server and each.catalog is None]
+    unavailable = await _learn(unknown) if unknown else None
+    offer = view_now(broker, key).offers.get(server)
+    if offer is None or "resources" not in offer.catalog.features:
+        raise unavailable or _no_such(READ_RESOURCE, uri)
+    return find_native(broker, key, server, READ_RESOURCE, method, uri), own
+
+
+def find_native(broker: Broker, key: ViewKey, server: str, gate: Tool, method: str, meant: str) -> Row:
+    """The row of a method at a server. Raises Failure `no_such_prompt` or `no_such_resource`, with what is
+    `meant` in it, where the agent may not use what `gate` stands for: that does not exist for it."""
+    row = view_now(broker, key).native(server, gate, method)
+    if row is None:
+        raise _no_such(gate, meant)
+    return row
+
+
+def _no_such(gate: Tool, meant: str) -> Failure:
+    if gate is GET_PROMPT:
+        return Failure("no_such_prompt", f'no prompt is named "{meant[:200]}"', prompt=meant[:200])
+    return Failure("no_such_resource", f'no resource is named "{meant[:200]}"', uri=meant[:2000])
+
+
+def _named(broker: Broker, key: ViewKey, name: str) -> list[Upstream]:
+    """The servers that a tool or prompt of this name may belong to and whose catalogue is not known or not
+    fresh."""
     agent = _agent_of(broker, key)
     return [
         upstream
-        for upstream in broker.fleet.all()
+        for upstream in wanted(broker, key)
         if (upstream.catalog is None or upstream.stale)
         and (key[1] or name.startswith(names.prefix(upstream.name, agent.spelling)))
-        and _is_wanted(upstream, agent, key)
     ]
+
+
+async def _learn(upstreams: list[Upstream]) -> Failure | None:
+    """Wait until their catalogues are known and new; why one is not."""
+    unavailable: Failure | None = None
+    for upstream in upstreams:
+        try:
+            if upstream.catalog is None:
+                await upstream.reach(REACH)
+            await upstream.fresh()
+        except Failure as e:
+            unavailable = e
+    return unavailable
 
 
 def _is_wanted(upstream: Upstream, agent: Agent, key: ViewKey) -> bool:

@@ -1,22 +1,24 @@
-"""What one agent may see of all catalogues: names, entries ready to send, and the ruling of each tool.
+"""What one agent may see of all catalogues: names, entries ready to send, and the row of each thing.
 
 A view is built once per change and then only looked up (DESIGN 5: no work per call that can be
-done per change). Entries and rulings are made when first asked for.
+done per change). All but the tools' rows is made when first asked for.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
-from mcpd.catalog import names
-from mcpd.catalog.tool import Tool
+from mcpd.catalog import names, qualify
+from mcpd.catalog.prompt import Prompt
+from mcpd.catalog.resource import Resource, Template
+from mcpd.catalog.tool import Catalog, Feature, Tool
+from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE, wrappers
 from mcpd.changes import Changes
-from mcpd.config.spec import Agent, Config, Server
+from mcpd.config.spec import Agent, Config
 from mcpd.policy import rules
-from mcpd.policy.decide import Decision, decide
-from mcpd.policy.rules import Ruling
-from mcpd.protocol.jsonrpc import quoted
+from mcpd.rows import Native, Row, ViewKey, Wrapper, may_use
 from mcpd.upstream.upstream import Upstream
 
 #: Entries of one listing answer (b24).
@@ -25,117 +27,212 @@ PAGE = 500
 #: Views kept for later; sessions may leave out any servers, so there is no end to the keys.
 KEPT = 128
 
+Kind = Literal["tools", "resources", "templates", "prompts"]
 
-class Row:
-    """One tool as one agent sees it."""
-
-    __slots__ = (
-        "_because",
-        "_config",
-        "_decision",
-        "_ruling",
-        "_spellings",
-        "head",
-        "key",
-        "name",
-        "tool",
-        "upstream",
-    )
-
-    def __init__(
-        self,
-        key: ViewKey,
-        name: str,
-        spellings: tuple[str, ...],
-        upstream: Upstream,
-        tool: Tool,
-        config: Config,
-    ) -> None:
-        self.key = key
-        """The view it stands in."""
-        self.name = name
-        """What the agent calls it."""
-        self._spellings = spellings
-        self.upstream = upstream
-        self.tool = tool
-        self.head = b'"name":' + quoted(tool.name) + b',"arguments":'
-        """The beginning of a call's params, under the server's own name."""
-        self._config = config
-        self._because = ""
-        self._ruling: Ruling | None = None
-        self._decision: Decision | None = None
-
-    def may_replay(self, reached: bool) -> bool:
-        """Whether a call that met the end of its connection is sent once more (D3)."""
-        server = self.upstream.definition
-        replay = server.replay if isinstance(server, Server) else "never"
-        return rules.may_replay(replay, reached, self.tool.annotations, trusted=False)
-
-    @property
-    def ruling(self) -> Ruling:
-        if self._ruling is None:
-            server = self.upstream.definition
-            assert isinstance(server, Server)
-            self._ruling = rules.resolve(
-                server.name,
-                self.tool,
-                self._spellings,
-                server.policy,
-                self._config.tool_policies,
-                self._config.settings,
-                trusted=False,
-            )
-        return self._ruling
-
-    @property
-    def because(self) -> str:
-        """The deciding rules in one line, for the journal."""
-        if not self._because:
-            self._because = "; ".join(self.ruling.because)[:2000]
-        return self._because
-
-    @property
-    def decision(self) -> Decision:
-        if self._decision is None:
-            self._decision = decide(self.ruling, self.upstream.name, self.tool.name)
-        return self._decision
+#: What a view of several servers offers, whatever they offer at the moment: servers come and go while an
+#: agent is attached, and with a handshake it learns of capabilities only once.
+EVERYTHING: frozenset[Feature] = frozenset(
+    {"tools", "resources", "resources.subscribe", "prompts", "completions", "logging"}
+)
 
 
-class View:
-    """An immutable listing. `number` differs from that of every view with other content."""
+class Listed(NamedTuple):
+    """One entry of a listing."""
 
-    def __init__(
-        self, rows: dict[str, Row], warnings: tuple[str, ...], instructions: str, number: int
-    ) -> None:
-        self.rows = rows
-        self.warnings = warnings
-        self.instructions = instructions
+    name: str
+    """The name or URI that agents see."""
+    upstream: Upstream
+    thing: Tool | Resource | Template | Prompt
+
+
+class Listing:
+    """All entries of one kind, in order. `number` differs from that of every listing with other content."""
+
+    def __init__(self, entries: Sequence[Listed], number: int, warnings: tuple[str, ...] = ()) -> None:
+        self.entries = entries
         self.number = number
-        self._order = list(rows.values())
+        self.warnings = warnings
+        """What was left out because of its name (a12)."""
         self._pages: dict[tuple[int, bool], bytes] = {}
-
-    def __len__(self) -> int:
-        return len(self._order)
 
     def page(self, start: int, stateless: bool) -> tuple[bytes, int | None]:
         """The entries from `start` on, joined as JSON text, and where the next page starts."""
         text = self._pages.get((start, stateless))
         end = start + PAGE
         if text is None:
-            rows = self._order[start:end]
-            text = b",".join([row.tool.entry(row.name, stateless=stateless) for row in rows])
+            entries = self.entries[start:end]
+            text = b",".join([_entry(each, stateless) for each in entries])
             self._pages[start, stateless] = text
-        return text, end if end < len(self._order) else None
+        return text, end if end < len(self.entries) else None
 
-    def renumbered(self, number: int) -> View:
-        return View(self.rows, self.warnings, self.instructions, number)
-
-    def same_content(self, other: View) -> bool:
+    def same_content(self, other: Listing) -> bool:
         """Whether an agent could not tell the two apart."""
-        if len(self._order) != len(other._order):
+        if len(self.entries) != len(other.entries):
             return False
-        pairs = zip(self._order, other._order, strict=True)
-        return all(a.name == b.name and (a.tool is b.tool or a.tool == b.tool) for a, b in pairs)
+        pairs = zip(self.entries, other.entries, strict=True)
+        return all(a.name == b.name and (a.thing is b.thing or a.thing == b.thing) for a, b in pairs)
+
+
+def _entry(listed: Listed, stateless: bool) -> bytes:
+    thing = listed.thing
+    if isinstance(thing, Tool):
+        return thing.entry(listed.name, stateless=stateless)
+    return thing.entry(listed.name)
+
+
+class Offer(NamedTuple):
+    """A server that the agent may use, and its catalogue when the view was built."""
+
+    upstream: Upstream
+    catalog: Catalog
+
+
+class View:
+    """An immutable listing of all kinds, and where each thing in it is found."""
+
+    def __init__(
+        self,
+        config: Config,
+        agent: Agent,
+        key: ViewKey,
+        offers: Mapping[str, Offer],
+        numbers: Iterator[int],
+        shown: Mapping[Kind, Listing],
+    ) -> None:
+        """`shown`: what was listed last under this key; a listing that has not changed keeps its number."""
+        self.key = key
+        self.offers = offers
+        self._config = config
+        self._agent = agent
+        self._numbers = numbers
+        self._shown = shown
+        self._listings: dict[Kind, Listing] = {}
+        self._natives: dict[tuple[str, str, str], Row] = {}
+        self._prompts: dict[str, tuple[Upstream, Prompt]] | None = None
+        self._unnamed: tuple[str, ...] = ()
+        """Which prompts have no name of their own (a12)."""
+        self.rows, self.warnings = self._tools()
+        """Each tool's row, by the name that the agent calls it."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it shows one server, with that one's own names and URIs and nothing else."""
+        return bool(self.key[1])
+
+    @property
+    def instructions(self) -> str:
+        """A single server's words pass; those of many would drown each other."""
+        offer = self.offers.get(self.key[1])
+        return offer.catalog.instructions if offer else ""
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What can be asked for here: of a server alone what that one offers, as far as it is known."""
+        offer = self.offers.get(self.key[1])
+        return offer.catalog.features if offer else EVERYTHING
+
+    # ---------------------------------------------------------------- listings
+
+    def listing(self, kind: Kind) -> Listing:
+        found = self._listings.get(kind)
+        if found is None:
+            made = self._make(kind)
+            before = self._shown.get(kind)
+            if before is not None and before.same_content(made):
+                made.number = before.number
+            found = self._listings[kind] = made
+        return found
+
+    def shown(self) -> dict[Kind, Listing]:
+        """The listing of each kind that was made last, for the next view of the same key."""
+        return {**self._shown, **self._listings}
+
+    def _make(self, kind: Kind) -> Listing:
+        match kind:
+            case "tools":
+                entries = [Listed(row.name, row.upstream, row.tool) for row in self.rows.values()]
+                return Listing(entries, next(self._numbers), self.warnings)
+            case "prompts":
+                prompts = [Listed(name, *found) for name, found in self.prompts.items()]
+                return Listing(prompts, next(self._numbers), self._unnamed)
+            case "resources":
+                return Listing([*self._resources()], next(self._numbers))
+            case "templates":
+                return Listing([*self._templates()], next(self._numbers))
+
+    def _tools(self) -> tuple[dict[str, Row], tuple[str, ...]]:
+        _, only, _ = self.key
+        found: dict[names.Pair, tuple[Upstream, Tool]] = {}
+        for server, (upstream, catalog) in self.offers.items():
+            for tool in catalog.tools:
+                found[server, tool.name] = (upstream, tool)
+            for tool in () if only else wrappers(catalog):
+                found.setdefault((server, tool.name), (upstream, tool))
+        allowed = [pair for pair in found if may_use(self._agent, *pair)]
+        if only:
+            assigned = names.Assigned({tool: (server, tool) for server, tool in allowed})
+        else:
+            assigned = names.assign(allowed, self._agent.spelling)
+        rows = {}
+        for name, pair in assigned.names.items():
+            upstream, tool = found[pair]
+            kind = Wrapper if tool.wraps else Row
+            rows[name] = kind(self.key, name, self._agent, upstream, tool, self._config)
+        return rows, assigned.warnings
+
+    def _resources(self) -> Iterator[Listed]:
+        for server, (upstream, catalog) in self._behind(READ_RESOURCE):
+            for each in catalog.resources:
+                yield Listed(each.uri if self.alone else qualify.qualified(server, each.uri), upstream, each)
+
+    def _templates(self) -> Iterator[Listed]:
+        for server, (upstream, catalog) in self._behind(READ_RESOURCE):
+            for each in catalog.templates:
+                template = each.uri_template
+                yield Listed(template if self.alone else qualify.qualified(server, template), upstream, each)
+
+    def _behind(self, gate: Tool) -> Iterator[tuple[str, Offer]]:
+        """The servers of which the agent may use what `gate` stands for."""
+        for server, offer in self.offers.items():
+            if may_use(self._agent, server, gate.name):
+                yield server, offer
+
+    # ------------------------------------------------------------------ finding
+
+    @property
+    def prompts(self) -> dict[str, tuple[Upstream, Prompt]]:
+        """Each prompt, and the server that has it, by the name that the agent calls it."""
+        if self._prompts is None:
+            found: dict[names.Pair, tuple[Upstream, Prompt]] = {}
+            for server, (upstream, catalog) in self._behind(GET_PROMPT):
+                for prompt in catalog.prompts:
+                    found[server, prompt.name] = (upstream, prompt)
+            if self.alone:
+                assigned = names.Assigned({name: (server, name) for server, name in found})
+            else:
+                assigned = names.assign(found, self._agent.spelling, "prompt")
+            self._unnamed = assigned.warnings
+            self._prompts = {name: found[pair] for name, pair in assigned.names.items()}
+        return self._prompts
+
+    def native(self, server: str, gate: Tool, method: str) -> Row | None:
+        """The row of a method at a server; None where the agent may not use what `gate` stands for."""
+        place = (server, gate.name, method)
+        row = self._natives.get(place)
+        if row is None:
+            offer = self.offers.get(server)
+            if offer is None or not may_use(self._agent, server, gate.name):
+                return None
+            name = names.export(server, gate.name, self._agent.spelling)
+            row = Native(self.key, name, self._agent, offer.upstream, gate, self._config, method)
+            self._natives[place] = row
+        return row
+
+    def holds(self, row: Row) -> bool:
+        """Whether the row is one of this very view."""
+        if isinstance(row, Native):
+            return self._natives.get((row.upstream.name, row.tool.name, row.method)) is row
+        return self.rows.get(row.name) is row
 
 
 class Views:
@@ -164,10 +261,9 @@ class Views:
             self._views = {}
         view = self._views.get(key)
         if view is None:
-            view = build(config, upstreams, agent, key, next(self._numbers))
             before = self._before.pop(key, None)
-            if before is not None and before.same_content(view):
-                view = view.renumbered(before.number)
+            shown = before.shown() if before is not None else {}
+            view = View(config, agent, key, offers(upstreams, agent, key), self._numbers, shown)
             if len(self._views) >= KEPT:
                 self._before = _newest(self._before | self._views)
                 self._views = {}
@@ -179,58 +275,15 @@ def _newest(views: dict[ViewKey, View]) -> dict[ViewKey, View]:
     return dict(list(views.items())[-KEPT:])
 
 
-class ViewKey(tuple[str, str, frozenset[str]]):
-    """(agent, the one server shown with its own names or "", servers left out)."""
-
-    __slots__ = ()
-
-
-def build(config: Config, upstreams: Iterable[Upstream], agent: Agent, key: ViewKey, number: int) -> View:
-    """Everything `agent` may use of what the given upstreams offer, in their order."""
+def offers(upstreams: Iterable[Upstream], agent: Agent, key: ViewKey) -> dict[str, Offer]:
+    """The servers that `agent` may use and whose catalogue is known, by name, in their order."""
     _, only, without = key
-    found: dict[names.Pair, tuple[Upstream, Tool]] = {}
-    instructions = ""
-    for upstream in upstreams:
-        if (only and upstream.name != only) or upstream.name in without or not upstream.usable:
-            continue
-        catalog = upstream.catalog
-        if catalog is None or not rules.may_use_server(agent, upstream.name):
-            continue
-        if only:
-            instructions = catalog.instructions
-        for tool in catalog.tools:
-            if may_use(agent, upstream.name, tool.name):
-                found[upstream.name, tool.name] = (upstream, tool)
-    if only:
-        assigned = names.Assigned({tool: (server, tool) for server, tool in found})
-    else:
-        assigned = names.assign(found, agent.spelling)
-    rows = {
-        name: Row(key, name, _spellings(agent, pair, name, only), *found[pair], config)
-        for name, pair in assigned.names.items()
+    return {
+        upstream.name: Offer(upstream, catalog)
+        for upstream in upstreams
+        if (not only or upstream.name == only)
+        and upstream.name not in without
+        and upstream.usable
+        and (catalog := upstream.catalog) is not None
+        and rules.may_use_server(agent, upstream.name)
     }
-    return View(rows, assigned.warnings, instructions, number)
-
-
-def _spellings(agent: Agent, pair: names.Pair, name: str, only: str) -> tuple[str, ...]:
-    """The names by which a policy's pattern may mean a tool (a26).
-
-    A tool's bare name is none of them: a server could call its tool like another server's.
-    """
-    usual = (names.original(*pair), names.export(*pair), *_marked(agent, pair))
-    return usual if only else (*usual, name)
-
-
-def _marked(agent: Agent, pair: names.Pair) -> tuple[str, ...]:
-    """The name that the tool has where it would be ambiguous; also in views in which it is not, since what
-    is denied by the name in one listing must not be there in another."""
-    return (names.export_marked(*pair, agent.spelling),) if agent.spelling == "mcp_server_tool" else ()
-
-
-def may_use(agent: Agent, server: str, tool: str) -> bool:
-    """Patterns are tried on the original and on the exported spellings (a26, a29)."""
-    if agent.allowed_tools is None and not agent.denied_tools:
-        return True
-    pair = (server, tool)
-    spellings = (names.original(*pair), names.export(*pair, agent.spelling), *_marked(agent, pair))
-    return rules.may_use(agent, spellings)

@@ -13,7 +13,7 @@ import trio.testing
 from mcpd import listing
 from mcpd.config.spec import Agent
 from mcpd.errors import Failure
-from mcpd.views import ViewKey
+from mcpd.rows import ViewKey
 from tests.agents.world import Ear, Stage, kind_of, staged, text_of
 from tests.conftest import Home
 from tests.control.world import tiny, write_config, write_server
@@ -51,11 +51,11 @@ async def test_the_first_listing_connects_what_nobody_knows_yet_and_waits(
     for name in ("a", "b", "c"):
         write_server(home, name, **tiny())
     async with staged(home) as stage:
-        assert len(listing.view_now(stage.broker, DEFAULT)) == 0
-        assert len(await listing.view(stage.broker, DEFAULT)) == 21
-        assert len(listing.view_now(stage.broker, DEFAULT)) == 21
+        assert len(listing.view_now(stage.broker, DEFAULT).rows) == 0
+        assert len((await listing.view(stage.broker, DEFAULT)).rows) == 21
+        assert len(listing.view_now(stage.broker, DEFAULT).rows) == 21
     async with staged(home) as stage:
-        assert len(await listing.view(stage.broker, DEFAULT)) == 21
+        assert len((await listing.view(stage.broker, DEFAULT)).rows) == 21
         assert running(stage) == set(), "the cache is enough (D5)"
 
 
@@ -191,8 +191,8 @@ async def test_the_operator_sees_everything_that_can_be_called(home: Home, real_
     write_config(home, "[agents.default]\nallowed_tools = []\n")
     write_server(home, "tiny", **tiny())
     async with staged(home) as stage:
-        assert len(await listing.operator_view(stage.broker)) == 7
-        assert len(await listing.view(stage.broker, DEFAULT)) == 0
+        assert len((await listing.operator_view(stage.broker)).rows) == 7
+        assert len((await listing.view(stage.broker, DEFAULT)).rows) == 0
 
 
 async def test_who_is_an_agent(home: Home, real_clock: None) -> None:

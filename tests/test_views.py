@@ -15,9 +15,10 @@ from mcpd.catalog.tool import Catalog, read_tools
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Server
 from mcpd.policy.decide import Allow, Deny
+from mcpd.rows import ViewKey
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
-from mcpd.views import View, ViewKey, Views
+from mcpd.views import View, Views
 
 ANYONE = Agent(name="default")
 
@@ -254,29 +255,29 @@ def test_the_head_of_a_call_has_the_servers_own_name(shelf: Shelf) -> None:
 def test_pages_have_500_entries(shelf: Shelf) -> None:
     shelf.offer("s", catalog(*[f"t{number}" for number in range(1001)]))
     view = shelf.view()
-    assert len(view) == 1001
+    assert len(view.rows) == 1001
     found: list[str] = []
     sizes = []
     start: int | None = 0
     while start is not None:
-        text, start = view.page(start, stateless=False)
+        text, start = view.listing("tools").page(start, stateless=False)
         page = [tool["name"] for tool in json.loads(b"[" + text + b"]")]
         sizes.append(len(page))
         found += page
     assert sizes == [500, 500, 1]
     assert found == list(view.rows)
-    assert view.page(5000, stateless=False) == (b"", None)
+    assert view.listing("tools").page(5000, stateless=False) == (b"", None)
 
 
 def test_exactly_one_page_has_no_next(shelf: Shelf) -> None:
     shelf.offer("s", catalog(*[f"t{number}" for number in range(500)]))
-    assert shelf.view().page(0, stateless=True)[1] is None
+    assert shelf.view().listing("tools").page(0, stateless=True)[1] is None
 
 
 def test_an_entry_is_the_servers_definition_under_the_agents_name(shelf: Shelf) -> None:
     more = {"description": "d", "title": "t", "inputSchema": {"type": "object", "x-odd": [1.50, None]}}
     shelf.offer("s", catalog("a", **more))
-    text, _ = shelf.view().page(0, stateless=False)
+    text, _ = shelf.view().listing("tools").page(0, stateless=False)
     assert json.loads(text) == {"name": "s__a", **more}
 
 
@@ -318,17 +319,17 @@ Change = Callable[[Shelf], None]
 )
 def test_its_number_changes_with_what_an_agent_can_see(shelf: Shelf, change: Change, moved: bool) -> None:
     shelf.offer("s", catalog("a", "b"))
-    before = shelf.view().number
+    before = shelf.view().listing("tools").number
     change(shelf)
-    assert (shelf.view().number != before) is moved
+    assert (shelf.view().listing("tools").number != before) is moved
 
 
 def test_numbers_never_come_back(shelf: Shelf) -> None:
     shelf.offer("s", catalog("a"))
-    seen = {shelf.view().number}
+    seen = {shelf.view().listing("tools").number}
     for off in (frozenset({"s"}), frozenset[str]()) * 3:
         shelf.apply(off)
-        number = shelf.view().number
+        number = shelf.view().listing("tools").number
         assert number not in seen
         seen.add(number)
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import trio
 
-from mcpd.agents import methods
 from mcpd.agents.identity import peer_of
+from mcpd.agents.methods import serve as methods
 from mcpd.agents.pipe import Pipe, SocketOutlet
 from mcpd.agents.session import Session
 from mcpd.broker import Broker
@@ -57,4 +57,4 @@ async def announce(broker: Broker) -> None:
             if changes.lagged or change.topic in ("catalog", "servers"):
                 changes.lagged = False
                 for session in list(broker.sessions.values()):
-                    session.tools_changed()
+                    session.changed()

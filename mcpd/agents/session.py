@@ -12,24 +12,25 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import trio
 
 from mcpd.agents.identity import Attach, Peer, check_root
+from mcpd.agents.notices import Notices
 from mcpd.broker import Broker
 from mcpd.calls import Caller
 from mcpd.catalog.names import server_name_problem
 from mcpd.errors import KINDS, Failure
-from mcpd.listing import DEFAULT_AGENT, find_agent, view_now
+from mcpd.listing import DEFAULT_AGENT, find_agent
 from mcpd.policy.rules import may_use_server
-from mcpd.protocol import dialect, jsonrpc
+from mcpd.protocol import jsonrpc
 from mcpd.protocol.framing import LINE_LIMIT
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.shapes import CancelledParams, read_params
+from mcpd.rows import ViewKey
 from mcpd.upstream.ticket import Ticket
-from mcpd.views import View, ViewKey
 
 log = logging.getLogger("mcpd.agents")
 
@@ -106,14 +107,6 @@ class Face(Protocol):
         ...
 
 
-class Listen(NamedTuple):
-    """What an open `subscriptions/listen` request wants (5.14)."""
-
-    key: bytes
-    """Its id's JSON text, by which its notices are known."""
-    tools: bool
-
-
 class Session:
     """`revision` is None until `initialize` has chosen one; stateless requests need none."""
 
@@ -139,10 +132,7 @@ class Session:
         self.key = ViewKey((agent, "", frozenset()))
         self.caller = Caller(self.id, agent, peer.pid, peer.exe)
         self.revision: Revision | None = None
-        self.listed: View | None = None
-        """What the agent was shown last; a notice follows when it is no longer true."""
-        self.listens: dict[bytes, Listen] = {}
-        """Open `subscriptions/listen` requests, by their names."""
+        self.notices = Notices(self, nursery)
         self.opens = True
         """Whether an `initialize` can open it; else all requests are stateless."""
         self.refusal: Failure | None = None
@@ -164,7 +154,6 @@ class Session:
         self._resting: trio.lowlevel.Task | None = None
         self._finished = False
         """Nothing more will be asked."""
-        self._telling = False
         self.over = trio.Event()
         """The peer is gone, or has got all it asked for."""
 
@@ -176,6 +165,11 @@ class Session:
     def runs(self, on: bytes) -> bool:
         """Whether the request of that name has no answer yet."""
         return on in self._running
+
+    @property
+    def handshaken(self) -> bool:
+        """Whether there was an `initialize`, so that notices come unasked."""
+        return self.revision is not None
 
     @property
     def behind(self) -> bool:
@@ -280,7 +274,7 @@ class Session:
             return
         placeless = message.method in PLACELESS
         full = (
-            len(self.listens) >= self._streams
+            len(self.notices.streams) >= self._streams
             if message.method == LISTEN
             else len(self._running) >= WAITING + self._places
         )
@@ -351,33 +345,9 @@ class Session:
         if not self.behind:
             self.outlet.write(jsonrpc.notification_line(method, params), on)
 
-    def tools_changed(self) -> None:
-        """The catalogue of some server changed: say so if this agent's listing did (a22, b23)."""
-        if self.listed is None or self._telling:
-            return
-        if self.behind:
-            self._telling = True
-            self._nursery.start_soon(self._tell_later)
-            return
-        try:
-            now = view_now(self.broker, self.key)
-        except Failure:
-            return
-        if now is self.listed or now.number == self.listed.number:
-            return
-        self.listed = now
-        if self.revision is not None:
-            self.notice("notifications/tools/list_changed", b"{}")
-        for on, listen in self.listens.items():
-            if listen.tools:
-                params = dialect.params(b"", dialect.subscription_meta(listen.key))
-                self.notice("notifications/tools/list_changed", params, on)
-
-    async def _tell_later(self) -> None:
-        """The agent reads slowly: it hears once, when it has caught up, that things have changed."""
-        await self.outlet.drained()
-        self._telling = False
-        self.tools_changed()
+    def changed(self) -> None:
+        """Catalogues or servers changed: the agent hears of it if what it was shown did."""
+        self.notices.changed()
 
     # ------------------------------------------------------------------ attach
 

@@ -38,7 +38,8 @@ _LIST_RESOURCES: Final = _tool(
     " templates from which further URIs can be made.",
     b'{"type":"object","properties":{}}',
 )
-_READ_RESOURCE: Final = _tool(
+#: What reading and watching any resource of a server is decided as, also where it has a tool of that name.
+READ_RESOURCE: Final = _tool(
     "read_resource",
     "resources/read",
     "Read a resource",
@@ -53,7 +54,8 @@ _LIST_PROMPTS: Final = _tool(
     "Lists the prompt templates that this server offers, with their arguments; those with * are required.",
     b'{"type":"object","properties":{}}',
 )
-_GET_PROMPT: Final = _tool(
+#: What getting any prompt of a server is decided as.
+GET_PROMPT: Final = _tool(
     "get_prompt",
     "prompts/get",
     "Get a prompt",
@@ -68,9 +70,9 @@ def wrappers(catalog: Catalog) -> tuple[Tool, ...]:
     """The wrapper tools of a server. One of the server's own tools wins over a wrapper of its name (a12)."""
     found: tuple[Tool, ...] = ()
     if "resources" in catalog.features:
-        found += (_LIST_RESOURCES, _READ_RESOURCE)
+        found += (_LIST_RESOURCES, READ_RESOURCE)
     if "prompts" in catalog.features:
-        found += (_LIST_PROMPTS, _GET_PROMPT)
+        found += (_LIST_PROMPTS, GET_PROMPT)
     own = {tool.name for tool in catalog.tools} if found else set()
     return tuple(tool for tool in found if tool.name not in own)
 

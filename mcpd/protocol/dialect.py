@@ -10,18 +10,27 @@ from typing import Any
 import msgspec
 
 from mcpd import __version__
+from mcpd.errors import Failure
 from mcpd.protocol.jsonrpc import ABSENT
 from mcpd.protocol.revisions import NEWEST_HANDSHAKE, Revision
 from mcpd.protocol.shapes import (
+    LEVELS,
     META_CAPABILITIES,
     META_CLIENT,
+    META_LEVEL,
     META_REVISION,
     META_SERVER,
     META_SUBSCRIPTION,
+    ListenFilter,
+    LogMessage,
+    read_result,
 )
 
 _encode = msgspec.json.encode
 _decode_meta = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+#: Bytes of a server's log message that pass.
+LOG = 64 * 1024
 
 IMPLEMENTATION = {"name": "mcpd", "version": __version__}
 
@@ -64,17 +73,24 @@ def request_line(key: bytes, method: str, members: bytes, standing: bytes, kept:
     return b"".join((*head, meta, key, more, b"}}}\n"))
 
 
+def with_level(kept: bytes, level: str) -> bytes:
+    """`_meta` members of a request whose log messages are wanted from a level on (5.6)."""
+    said = _encode(META_LEVEL) + b":" + _encode(level)
+    return kept + b"," + said if kept else said
+
+
 def forwarded_meta(raw: bytes) -> bytes:
     """An agent's `_meta` members that go on to the server, without braces (5.19).
 
-    Reserved keys are rebuilt on each hop, `baggage` leaks data, and `dev.mcpd/` is mcpd's own.
+    Reserved keys are rebuilt on each hop, `baggage` leaks data, and `dev.mcpd/` is mcpd's own. Raises
+    Failure `invalid_params` for what is no object.
     """
     if not raw:
         return b""
     try:
         values = _decode_meta(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return b""
+    except (msgspec.DecodeError, RecursionError) as e:
+        raise Failure("invalid_params", f"invalid params: _meta: {e}") from None
     kept = {name: value for name, value in values.items() if _crosses(name, value)}
     return _encode(kept)[1:-1] if kept else b""
 
@@ -145,14 +161,34 @@ def answer_revision(asked: str, known: dict[str, Revision]) -> Revision:
     return row if row is not None and not row.stateless else NEWEST_HANDSHAKE
 
 
-def acknowledged(key: bytes, tools: bool) -> bytes:
+def acknowledged(key: bytes, honoured: ListenFilter) -> bytes:
     """Params of `notifications/subscriptions/acknowledged`: the honoured subset (5.14)."""
-    honoured = b'{"toolsListChanged":true}' if tools else b"{}"
-    return b"".join((b'{"_meta":{', subscription_meta(key), b'},"notifications":', honoured, b"}"))
+    return b"".join((b'{"_meta":{', subscription_meta(key), b'},"notifications":', _encode(honoured), b"}"))
 
 
 def subscription_meta(key: bytes) -> bytes:
     return _encode(META_SUBSCRIPTION) + b":" + key
+
+
+def log_params(raw: bytes, server: str) -> bytes | None:
+    """A server's log message for an agent; None when it has no proper shape (5.6).
+
+    `server`: its name, which the logger's name begins with where several servers are seen as one.
+    """
+    if len(raw) > LOG:
+        raw = b'{"level":"warning","data":"[mcpd: a log message of %d bytes is left out]"}' % len(raw)
+    message = read_result(raw, LogMessage)
+    if message is None or message.level not in LEVELS:
+        return None
+    logger = "/".join(filter(None, (server, message.logger)))
+    members = b'"level":' + _encode(message.level) + (b',"logger":' + _encode(logger) if logger else b"")
+    data = bytes(message.data).replace(b"\n", b" ").replace(b"\r", b" ")
+    return b"{" + members + b',"data":' + data + b"}"
+
+
+def left_out_logs(count: int) -> bytes:
+    """Params of a log message of mcpd's own."""
+    return _encode({"level": "warning", "logger": "mcpd", "data": f"{count} log messages are left out"})
 
 
 def progress_params(raw: bytes, token: bytes) -> bytes | None:

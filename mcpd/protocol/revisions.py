@@ -12,6 +12,8 @@ class Revision(msgspec.Struct, frozen=True):
     name: str
     stateless: bool = False
     """No handshake: every request carries revision and capabilities in `_meta` (4.2)."""
+    completions: bool = True
+    """A server declares that it completes (5.1)."""
     batches: bool = False
     """A receiver must take an array of messages (2025-03-26 only)."""
     primes: bool = False
@@ -24,7 +26,7 @@ class Revision(msgspec.Struct, frozen=True):
 REVISIONS: dict[str, Revision] = {
     row.name: row
     for row in (
-        Revision("2024-11-05", named=False),
+        Revision("2024-11-05", completions=False, named=False),
         Revision("2025-03-26", batches=True, named=False),
         Revision("2025-06-18"),
         Revision("2025-11-25", primes=True),

@@ -77,7 +77,7 @@ class CompleteParams(msgspec.Struct, frozen=True):
 
 
 class LevelParams(msgspec.Struct, frozen=True):
-    """`logging/setLevel` (5.6)."""
+    """`logging/setLevel`, and what a log message is sorted by (5.6)."""
 
     level: str
 
@@ -102,6 +102,14 @@ class CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
 class ProgressParams(msgspec.Struct, frozen=True, rename="camel"):
     progress_token: msgspec.Raw = ABSENT
     progress: float = 0.0
+
+
+class LogMessage(msgspec.Struct, frozen=True):
+    """`notifications/message` (5.6)."""
+
+    level: str
+    logger: str | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class ErrorShape(msgspec.Struct, frozen=True):
@@ -161,7 +169,9 @@ class Carrier(msgspec.Struct, frozen=True):
     meta: Meta = msgspec.field(default_factory=Meta, name="_meta")
 
 
-class ListenFilter(msgspec.Struct, frozen=True, rename="camel"):
+class ListenFilter(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a stream is to tell of, or does tell of (5.14)."""
+
     tools_list_changed: bool = False
     prompts_list_changed: bool = False
     resources_list_changed: bool = False

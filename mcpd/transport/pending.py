@@ -7,7 +7,7 @@ task, only while there are any.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import trio
 
@@ -19,6 +19,28 @@ Outcome = bytes | BaseException
 SWEEP = 0.1
 
 
+class Asker(Protocol):
+    """Who a request was made for, as far as what the server says about it concerns them."""
+
+    @property
+    def session(self) -> str:
+        """The attached session's id."""
+        ...
+
+    @property
+    def level(self) -> int | None:
+        """The rank of the lowest log messages that are wanted; None for none (5.6)."""
+        ...
+
+    def progressed(self, raw: bytes) -> None:
+        """A progress notice; `raw`: its params' JSON text."""
+        ...
+
+    def logged(self, raw: bytes) -> None:
+        """A log message of a level that is wanted; `raw`: its params' JSON text."""
+        ...
+
+
 class Slot:
     """One request on its way: `wait` returns the result's JSON text or raises its failure."""
 
@@ -26,9 +48,9 @@ class Slot:
         "_ceiling",
         "_outcome",
         "_task",
+        "asker",
         "expires",
         "idle",
-        "on_progress",
         "stream",
         "total",
         "written",
@@ -38,19 +60,19 @@ class Slot:
         self,
         idle: float,
         total: float,
-        on_progress: Callable[[bytes], None] | None = None,
+        asker: Asker | None = None,
         *,
         stream: bool = False,
     ) -> None:
         """`idle`: seconds allowed since the start or the last progress; `total`: seconds in all,
-        whatever comes; 0 switches either off (D9)."""
+        whatever comes; 0 switches either off (D9). `asker`: none for mcpd's own requests."""
         self._task: trio.lowlevel.Task | None = None
         self._outcome: Outcome | None = None
         self.idle = idle
         self.total = total
         self.expires = 0.0
         self._ceiling = 0.0
-        self.on_progress = on_progress
+        self.asker = asker
         self.stream = stream
         """The request stands for a stream of notices, which the server may end (5.14)."""
         self.written = False

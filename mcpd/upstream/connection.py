@@ -13,9 +13,9 @@ import trio
 from mcpd.errors import Failure, ServerError
 from mcpd.protocol import dialect, jsonrpc
 from mcpd.protocol.jsonrpc import Message
-from mcpd.protocol.shapes import CancelledParams, ErrorShape, ProgressParams, read_result
+from mcpd.protocol.shapes import LEVELS, CancelledParams, ErrorShape, LevelParams, ProgressParams, read_result
 from mcpd.transport.base import ConnectionLost, Outlet, Unanswered
-from mcpd.transport.pending import Deadlines, Slot
+from mcpd.transport.pending import Asker, Deadlines, Slot
 from mcpd.upstream.opening import Settled, refusal
 
 #: Told the method and the params' JSON text (empty when absent) of what a server announces.
@@ -53,6 +53,7 @@ class Connection:
         self._notice = noticed
         self._remark = remark
         self._standing = dialect.standing_meta(settled.revision)
+        self._logs_by_request = settled.revision.stateless and "logging" in settled.capabilities
         self._pending: dict[bytes, Slot] = {}
         self._next = FIRST_ID
         self._lost = False
@@ -75,6 +76,8 @@ class Connection:
             raise Failure("busy", "the server does not read its input", hint="try again later")
         key = b"%d" % self._next
         self._next += 1
+        if self._logs_by_request and slot.asker is not None and slot.asker.level is not None:
+            kept_meta = dialect.with_level(kept_meta, LEVELS[slot.asker.level])
         line = dialect.request_line(key, method, members, self._standing, kept_meta)
         if self._lost or not self._sender.write(line):
             raise ConnectionLost
@@ -162,7 +165,20 @@ class Connection:
         elif message.id:
             self._asked(message)
         else:
-            self._noticed(message)
+            self._noticed(message, on)
+
+    def askers(self, on: bytes = b"") -> list[Asker]:
+        """The requests under way that a message of the server may belong to, all of one session; none
+        where that cannot be told (n03).
+
+        `on`: the request on whose own stream the message came. Where it came on the one that all share,
+        it can be told only while one session alone has requests here.
+        """
+        if on:
+            slot = self._pending.get(on)
+            return [slot.asker] if slot is not None and slot.asker is not None else []
+        askers = [slot.asker for slot in self._pending.values() if slot.asker is not None]
+        return askers if len({asker.session for asker in askers}) == 1 else []
 
     def _answered(self, message: Message, on: bytes) -> None:
         key = message.key
@@ -210,7 +226,7 @@ class Connection:
         else:
             self._sender.write(refusal(message))
 
-    def _noticed(self, message: Message) -> None:
+    def _noticed(self, message: Message, on: bytes) -> None:
         match message.method:
             case "notifications/progress":
                 self._progressed(bytes(message.params))
@@ -221,7 +237,7 @@ class Connection:
                 if slot is not None and slot.stream:
                     slot.settle(ConnectionLost())
             case "notifications/message":
-                self._remark(bytes(message.params)[:500].decode("utf-8", "replace"))
+                self._logged(bytes(message.params), on)
             case method:
                 self._notice(method, bytes(message.params))
 
@@ -233,8 +249,23 @@ class Connection:
         slot = self._pending.get(token) or self._pending.get(_integer(token))
         if slot is not None and not slot.settled:
             slot.progressed(trio.current_time())
-            if slot.on_progress is not None:
-                slot.on_progress(raw)
+            if slot.asker is not None:
+                slot.asker.progressed(raw)
+
+    def _logged(self, raw: bytes, on: bytes) -> None:
+        """Every log message goes to the server's own log, and to the agent that it is for, if it wants it."""
+        self._remark(raw[:500].decode("utf-8", "replace"))
+        levels = [(asker.level, asker) for asker in self.askers(on)]
+        wanting = [(level, asker) for level, asker in levels if level is not None]
+        message = read_result(raw, LevelParams) if wanting else None
+        if message is not None and message.level in LEVELS:
+            least, asker = min(wanting, key=_least)
+            if LEVELS.index(message.level) >= least:
+                asker.logged(raw)
+
+
+def _least(wanting: tuple[int, Asker]) -> int:
+    return wanting[0]
 
 
 def _believed() -> None:

@@ -68,6 +68,7 @@ class Fleet:
         for upstream in self._upstreams.values():
             upstream.users.discard(session)
             upstream.wanters.discard(session)
+            upstream.wishes.forget(session)
 
     def find(self, name: str) -> Upstream:
         """Raises Failure `no_such_server`."""

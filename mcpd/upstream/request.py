@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from mcpd.config.spec import Server
 from mcpd.errors import Failure, ServerError
 from mcpd.transport.base import ConnectionLost, Unanswered
-from mcpd.transport.pending import Slot
+from mcpd.transport.pending import Asker, Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.opening import HEADER_MISMATCH
 from mcpd.upstream.ticket import Ticket, Withdrawn
 from mcpd.upstream.upstream import REACH, Upstream, login_hint
+from mcpd.upstream.wishes import Tell
 
 
 class Superseded(Exception):
@@ -26,7 +29,7 @@ async def request(
     kept_meta: bytes,
     idle: float,
     total: float,
-    on_progress: Callable[[bytes], None] | None,
+    asker: Asker | None,
     may_replay: Callable[[bool], bool],
     holds: Callable[[], bool],
 ) -> bytes:
@@ -55,7 +58,7 @@ async def request(
                 if written:
                     raise _unknown(upstream, written)
                 raise Superseded
-        slot = Slot(idle, total, on_progress)
+        slot = Slot(idle, total, asker)
         ticket.waits_in(slot)
         try:
             result = await connection.exchange(method, members, kept_meta, slot)
@@ -86,6 +89,63 @@ async def request(
             ticket.waits_in(None)
         upstream.succeeded()
         return result
+
+
+class Watch(msgspec.Struct, frozen=True):
+    """Who wants to hear of a resource, as the last step of a request: called like `request`.
+
+    A server with a handshake is asked for it, a stateless one by the stream that it tells on (8.2).
+    """
+
+    watcher: str
+    uri: str
+    """The server's own."""
+    tell: Tell
+
+    async def __call__(
+        self,
+        upstream: Upstream,
+        ticket: Ticket,
+        method: str,
+        members: bytes,
+        kept_meta: bytes,
+        idle: float,
+        total: float,
+        asker: Asker | None,
+        may_replay: Callable[[bool], bool],
+        holds: Callable[[], bool],
+    ) -> bytes:
+        """Raises what `request` does, and `bad_answer` where a stateless server does not tell of it;
+        then nothing is watched."""
+        wishes = upstream.wishes
+        connection = upstream.connection
+        if connection is None:
+            connection = await _reach(upstream, ticket)
+            if not holds():
+                raise Superseded
+        if not _tells(connection):
+            raise Failure("bad_answer", f'server "{upstream.name}" does not tell of changed resources')
+        # Before the server is asked: the first news may come together with its answer.
+        wishes.watch(self.watcher, self.uri, self.tell)
+        try:
+            if connection.settled.revision.stateless:
+                with ticket.stoppable():
+                    if await wishes.honoured(self.uri):
+                        return b"{}"
+                raise Failure("bad_answer", f'server "{upstream.name}" does not tell of this resource')
+            result = await request(
+                upstream, ticket, method, members, kept_meta, idle, total, asker, may_replay, holds
+            )
+            wishes.agreed(self.uri)
+            return result
+        except BaseException:
+            wishes.unwatch(self.watcher, self.uri)
+            raise
+
+
+def _tells(connection: Connection) -> bool:
+    resources = connection.settled.capabilities.get("resources")
+    return isinstance(resources, dict) and resources.get("subscribe") is True
 
 
 async def _reach(upstream: Upstream, ticket: Ticket) -> Connection:

@@ -27,6 +27,7 @@ from mcpd.upstream.health import Health, watch_sleep
 from mcpd.upstream.keeper import Keeper
 from mcpd.upstream.link import Link
 from mcpd.upstream.remote import Remote
+from mcpd.upstream.wishes import Wishes
 
 log = logging.getLogger("mcpd.upstream")
 
@@ -65,6 +66,7 @@ class Upstream:
         """Attached sessions that have used this instance; it is not stopped for idleness while one lives."""
         self.wanters: set[str] = set()
         """Attached sessions that were given a listing without its tools and wait for them (D5)."""
+        self.wishes = Wishes(self._remark)
         self.opened_in = 0.0
         """Seconds of the last opening, up to the settled revision; the catalogue not included."""
         self._around = around
@@ -315,6 +317,7 @@ class Upstream:
                 nursery.cancel_scope.cancel()
                 return
             self._keeper.take(catalog)
+            await nursery.start(self.wishes.keep, connection)
             if not link.over.is_set():
                 self._publish(connection, catalog, trio.current_time() - began)
             nursery.start_soon(self._keeper.store, server, connection, catalog)
@@ -332,7 +335,7 @@ class Upstream:
             nursery.cancel_scope.cancel()
 
     def _attempt(self, server: Server, nursery: trio.Nursery) -> Attempt | Remote:
-        notice, withdraw = self._keeper.notice, self._withdraw
+        notice, withdraw = self._noticed, self._withdraw
         if server.url:
             return Remote(server, self._around, self.ring, nursery, notice, withdraw, lambda: self.catalog)
         return Attempt(server, self._around, self.ring, nursery, notice, withdraw, self._started)
@@ -493,6 +496,10 @@ class Upstream:
         if cached is not None:
             tools, revision = len(cached.catalog.tools), cached.revision
             self.status = msgspec.structs.replace(self.status, tools=tools, revision=revision)
+
+    def _noticed(self, method: str, params: bytes) -> None:
+        self._keeper.notice(method, params)
+        self.wishes.notice(method, params)
 
     def _remark(self, text: str) -> None:
         self.ring.add(f"[mcpd] {text}")

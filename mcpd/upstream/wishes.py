@@ -50,7 +50,7 @@ class Wishes:
         self._logs = False
         """There is a server with a handshake that logs."""
         self._watched: dict[str, dict[str, Tell]] = {}
-        """URI -> session -> who is told."""
+        """URI -> watcher -> who is told."""
         self._agreed: set[str] = set()
         """URIs that a server with a handshake has been asked to tell of, and not to stop."""
         self._streams: list[_Stream] = []
@@ -78,14 +78,15 @@ class Wishes:
         while self._logs and self.level not in (None, self._told):
             await self._news.wait()
 
-    def watch(self, session: str, uri: str, tell: Tell) -> None:
+    def watch(self, watcher: str, uri: str, tell: Tell) -> None:
         """From now on. A server with a handshake is then asked by who wants it, see `agreed`.
 
+        `watcher`: the session's id, or another name for a part of it, which has to end its watching itself.
         Raises Failure `busy` when very many URIs are watched.
         """
         if uri not in self._watched and len(self._watched) >= WATCHED:
             raise Failure("busy", f"{WATCHED:,} resources of this server are watched already")
-        self._watched.setdefault(uri, {})[session] = tell
+        self._watched.setdefault(uri, {})[watcher] = tell
         self._tell()
 
     def agreed(self, uri: str) -> None:
@@ -93,9 +94,9 @@ class Wishes:
         self._agreed.add(uri)
         self._tell()
 
-    def unwatch(self, session: str, uri: str) -> None:
+    def unwatch(self, watcher: str, uri: str) -> None:
         watchers = self._watched.get(uri)
-        if watchers is not None and watchers.pop(session, None) is not None and not watchers:
+        if watchers is not None and watchers.pop(watcher, None) is not None and not watchers:
             del self._watched[uri]
             self._tell()
 

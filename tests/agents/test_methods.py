@@ -11,12 +11,13 @@ import pytest
 import trio
 import trio.testing
 
-from mcpd.agents import methods
-from mcpd.agents.methods import Method, Request
+from mcpd.agents.methods import serve, table
+from mcpd.agents.methods.request import Method, Request
 from mcpd.agents.session import Session
 from mcpd.errors import Failure
 from mcpd.protocol.dialect import IMPLEMENTATION
 from mcpd.protocol.jsonrpc import read
+from mcpd.upstream.ticket import Ticket
 from tests.agents.world import CLIENT, META, MODERN, Agent, Ear, check, kind_of, meta, staged, text_of
 from tests.conftest import Home
 from tests.control.world import tiny, write_config, write_server
@@ -26,6 +27,14 @@ HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 REVISIONS = (*HANDSHAKE, MODERN)
 CHANGED = "notifications/tools/list_changed"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
+
+def offered(revision: str) -> dict[str, Any]:
+    """What is declared of many servers: all that one of them could have, for they come and go (5.1)."""
+    changes = {"listChanged": True}
+    completions: dict[str, Any] = {} if revision == "2024-11-05" else {"completions": {}}
+    resources = {"subscribe": True, **changes}
+    return {"tools": changes, "resources": resources, "prompts": changes, "logging": {}, **completions}
 
 
 # ------------------------------------------------------------------- handshake
@@ -39,7 +48,7 @@ async def test_a_known_revision_is_what_initialize_agrees_on(
         agent = stage.connect(revision=revision)
         assert await agent.initialize() == {
             "protocolVersion": revision,
-            "capabilities": {"tools": {"listChanged": True}},
+            "capabilities": offered(revision),
             "serverInfo": IMPLEMENTATION,
         }
         assert await agent.ask("ping") == {}
@@ -115,7 +124,7 @@ async def test_discover_lists_only_what_is_served_statelessly(home: Home, real_c
         agent = stage.connect(revision=MODERN)
         assert await agent.ask("server/discover") == {
             "supportedVersions": [MODERN],
-            "capabilities": {"tools": {"listChanged": True}},
+            "capabilities": offered(MODERN),
             "resultType": "complete",
             "ttlMs": 0,
             "cacheScope": "private",
@@ -179,7 +188,7 @@ async def test_an_unknown_revision_is_refused_with_the_known_ones(
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", MODERN])
 @pytest.mark.parametrize(
-    "method", ["resources/list", "prompts/get", "logging/setLevel", "tasks/list", "no", "\u00e9" * 500]
+    "method", ["resources/lists", "tasks/list", "sampling/createMessage", "no", "\u00e9" * 500]
 )
 async def test_an_unknown_method_is_said_to_be_unknown(
     home: Home, real_clock: None, revision: str, method: str
@@ -191,12 +200,21 @@ async def test_an_unknown_method_is_said_to_be_unknown(
         assert len(refused.message) < 200
 
 
-@pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen"])
-async def test_methods_of_the_stateless_era_are_unknown_after_a_handshake(
-    home: Home, real_clock: None, method: str
+@pytest.mark.parametrize(
+    ("revision", "method"),
+    [
+        ("2025-11-25", "server/discover"),
+        ("2025-11-25", "subscriptions/listen"),
+        (MODERN, "logging/setLevel"),
+        (MODERN, "resources/subscribe"),
+        (MODERN, "resources/unsubscribe"),
+    ],
+)
+async def test_methods_of_one_era_are_unknown_in_the_other(
+    home: Home, real_clock: None, revision: str, method: str
 ) -> None:
     async with staged(home) as stage:
-        agent = await stage.attach()
+        agent = await stage.attach(revision=revision)
         assert (await agent.refusal(method)).code == -32601
 
 
@@ -230,11 +248,20 @@ async def test_a_result_passes_untouched(home: Home, real_clock: None, revision:
     async with Ear(home.root / "ear") as ear:
         write_server(home, "lively", **ear.server(upstream))
         async with staged(home) as stage:
-            agent = await stage.attach(revision=revision)
-            params = {"name": "lively__odd", "arguments": {}}
-            result = await agent.ask("tools/call", params, odd=True)
+            alone = await stage.attach(revision=revision, server="lively")
+            result = await alone.ask("tools/call", {"name": "odd", "arguments": {}}, odd=True)
             assert result.pop("resultType", None) == ("complete" if revision == MODERN else None)
             assert result == ODD_RESULT
+            agent = await stage.attach(revision=revision)
+            result = await agent.ask("tools/call", {"name": "lively__odd", "arguments": {}}, odd=True)
+            content = result["content"]
+            assert content[3].pop("uri") == "mcpd://lively/file:///x", (
+                "to be read beside other servers' (a13)"
+            )
+            assert content[4]["resource"].pop("uri") == "mcpd://lively/file:///y"
+            untouched = json.loads(json.dumps(ODD_RESULT["content"]))
+            del untouched[3]["uri"], untouched[4]["resource"]["uri"]
+            assert content == untouched
 
 
 async def test_a_servers_own_error_passes_byte_for_byte(home: Home, real_clock: None) -> None:
@@ -263,7 +290,7 @@ async def test_one_failing_request_ends_neither_its_session_nor_the_daemon(
         await trio.lowlevel.checkpoint()
         raise bugs.pop()
 
-    monkeypatch.setitem(methods.METHODS, "test/fail", Method(fail))
+    monkeypatch.setitem(table.METHODS, "test/fail", Method(fail))
     async with staged(home) as stage:
         agent, other = await stage.attach(), await stage.attach()
         with caplog.at_level(logging.ERROR):
@@ -283,14 +310,14 @@ def test_every_verdict_is_a_result_of_a_call_and_an_error_of_anything_else() -> 
     for kind in ("denied", "pending", "unavailable", "needs_login", "timed_out", "outcome_unknown", "busy"):
         failure = Failure(kind, "why it is so", hint="what to do", server="s", retry_after=1.5)
         for stateless, revision in ((False, "2025-11-25"), (True, MODERN)):
-            answer = json.loads(methods.refused(call, failure, stateless))
+            answer = json.loads(serve.refused(call, failure, stateless))
             result = answer["result"]
             assert answer["id"] == "i"
             assert kind_of(result) == kind
             assert result["_meta"]["dev.mcpd/retry_after"] == 1.5
             assert text_of(result) == "why it is so\nwhat to do"
             check(revision, "CallToolResult", result)
-            error = json.loads(methods.refused(listing, failure, stateless))["error"]
+            error = json.loads(serve.refused(listing, failure, stateless))["error"]
             assert error["data"] == {"kind": kind, "hint": "what to do", "server": "s", "retry_after": 1.5}
             assert not -32768 <= error["code"] <= -32000, "not to be taken for a server's own"
 
@@ -422,7 +449,7 @@ async def listening(agent: Agent, ident: Any, **wanted: Any) -> None:
         "method": ACKNOWLEDGED,
         "params": {
             "_meta": {META + "subscriptionId": ident},
-            "notifications": {"toolsListChanged": True} if wanted.get("toolsListChanged") else {},
+            "notifications": {wish: value for wish, value in wanted.items() if value},
         },
     }
     assert type(message["params"]["_meta"][META + "subscriptionId"]) is type(ident)
@@ -436,6 +463,7 @@ async def test_a_subscription_from_acknowledgement_to_graceful_end(home: Home, r
             agent = await stage.attach(revision=MODERN)
             await agent.tools()
             await listening(agent, 20, toolsListChanged=True, promptsListChanged=True)
+            await listening(agent, "others", resourcesListChanged=True, promptsListChanged=True)
             await listening(agent, "20", toolsListChanged=True)
             await listening(agent, "unmoved", toolsListChanged=False)
             await listening(agent, "empty")
@@ -451,7 +479,7 @@ async def test_a_subscription_from_acknowledgement_to_graceful_end(home: Home, r
             await agent.nothing_more()
 
             stage.broker.stop.set()
-            for ident in ("20", "unmoved", "empty"):
+            for ident in ("20", "others", "unmoved", "empty"):
                 result = (await agent.answer(ident))["result"]
                 check(MODERN, "SubscriptionsListenResult", result)
                 assert result["resultType"] == "complete"
@@ -496,34 +524,40 @@ async def test_one_server_alone_passes_its_instructions_on(home: Home, real_cloc
         assert re.fullmatch("[a-z]+", (await alone.tools())[0])
 
 
-class Notices:
+class Told:
     """Stands where a session hears of notices."""
 
     def __init__(self) -> None:
-        self.heard: list[float] = []
-        self.belongs: set[bytes] = set()
+        self.heard: list[tuple[bytes, float]] = []
 
-    def notice(self, method: str, params: bytes, on: bytes = b"") -> None:
+    def notice(self, method: str, params: bytes, on: bytes) -> None:
         assert method == "notifications/progress"
-        self.heard.append(json.loads(params)["progress"])
-        self.belongs.add(on)
+        told = json.loads(params)
+        assert told["progressToken"] == "mine"
+        self.heard.append((on, told["progress"]))
+
+    def request(self, on: bytes, meta: str = '{"progressToken":"mine"}') -> Request:
+        message = read(b'{"id":1,"method":"tools/call","params":{"_meta":%b}}' % meta.encode())
+        return Request(cast("Session", self), message, b"1", on, Ticket())
 
 
 async def test_a_flood_of_progress_becomes_twenty_notices_a_second() -> None:
-    session = Notices()
-    own = b'{"progressToken":"mine"}'
-    forward = methods._forward_progress(cast("Session", session), b"1", own)
-    another = methods._forward_progress(cast("Session", session), b"2", own)
-    assert forward is not None
-    assert another is not None
+    told = Told()
+    one, another = told.request(b"1"), told.request(b"2")
     for step in range(1000):
-        forward(b'{"progress":%d}' % step)
-    assert session.heard == [0], "the first one at once"
-    another(b'{"progress":-1}')
-    assert session.heard == [0, -1], "each request for itself"
-    assert session.belongs == {b"1", b"2"}, "and on its own stream"
+        one.progressed(b'{"progress":%d}' % step)
+    assert told.heard == [(b"1", 0)], "the first one at once"
+    another.progressed(b'{"progress":-1}')
+    assert told.heard == [(b"1", 0), (b"2", -1)], "each request for itself"
     for step in range(1000, 1100):
         await trio.sleep(0.01)
-        forward(b'{"progress":%d}' % step)
-    assert 18 <= len(session.heard) - 2 <= 20
-    assert session.heard[2:] == sorted(session.heard[2:])
+        one.progressed(b'{"progress":%d}' % step)
+    assert 18 <= len(told.heard) - 2 <= 20
+    assert told.heard[2:] == sorted(told.heard[2:])
+
+
+@pytest.mark.parametrize("meta", ["{}", '{"progressToken":true}', '{"progressToken":{}}'])
+async def test_without_a_token_progress_is_not_passed_on(meta: str) -> None:
+    told = Told()
+    told.request(b"1", meta).progressed(b'{"progress":1}')
+    assert told.heard == []

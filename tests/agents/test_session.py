@@ -507,7 +507,7 @@ async def test_a_subscription_is_acknowledged_to_a_slow_reader_as_well(home: Hom
         # All are answered, so that none can bring the change itself; the kernel holds less than one.
         await busy_until(lambda: session.outlet.queued > max(7 * size, 256 << 10))
         await agent.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, "sub")
-        await busy_until(lambda: session.listens)
+        await busy_until(lambda: session.notices.streams)
         stage.broker.fleet.apply(stage.broker.config, frozenset({"tiny"}), {})
         for number in range(8):
             await agent.answer(number)

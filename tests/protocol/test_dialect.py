@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from mcpd.errors import Failure
 from mcpd.protocol import dialect
 from mcpd.protocol.revisions import REVISIONS
 
@@ -52,8 +53,11 @@ def test_which_members_of_meta_cross(meta: dict[str, object], kept: dict[str, ob
     assert json.loads(b"{" + dialect.forwarded_meta(json.dumps(meta).encode()) + b"}") == kept
 
 
-def test_meta_that_is_no_object_crosses_as_nothing() -> None:
-    assert dialect.forwarded_meta(b"[1]") == b""
+@pytest.mark.parametrize("meta", [b"[1]", b"1", b"null", b'{"a":' * 100_000 + b"1" + b"}" * 100_000])
+def test_meta_that_is_no_object_is_refused(meta: bytes) -> None:
+    with pytest.raises(Failure) as caught:
+        dialect.forwarded_meta(meta)
+    assert caught.value.kind == "invalid_params"
     assert dialect.forwarded_meta(b"") == b""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import trio.testing
 
 from mcpd.errors import Failure, ServerError
 from mcpd.protocol.revisions import REVISIONS
+from mcpd.protocol.shapes import LEVELS
 from mcpd.transport.base import ConnectionLost, Unanswered
 from mcpd.transport.pending import Deadlines, Slot
 from mcpd.upstream.connection import Connection
@@ -34,13 +36,13 @@ class Wire:
 
 
 class Ends:
-    def __init__(self, revision: str = "2025-11-25") -> None:
+    def __init__(self, revision: str = "2025-11-25", capabilities: dict[str, Any] | None = None) -> None:
         self.wire = Wire()
         self.deadlines = Deadlines()
         self.changed = 0
         self.noticed: list[tuple[str, bytes]] = []
         self.remarks: list[str] = []
-        settled = Settled(REVISIONS[revision], {"tools": {}}, {}, "")
+        settled = Settled(REVISIONS[revision], capabilities or {"tools": {}}, {}, "")
         self.connection = Connection(settled, self.wire, self.deadlines, self._noticed, self.remarks.append)
 
     def _noticed(self, method: str, params: bytes) -> None:
@@ -49,6 +51,22 @@ class Ends:
 
     def says(self, message: Any) -> None:
         self.connection.receive(json.dumps(message).encode())
+
+
+class Ear:
+    """Who made a request; hears progress and logs."""
+
+    def __init__(self, session: str = "s1", level: str | None = "info") -> None:
+        self.session = session
+        self.level = None if level is None else LEVELS.index(level)
+        self.progress: list[Any] = []
+        self.logs: list[Any] = []
+
+    def progressed(self, raw: bytes) -> None:
+        self.progress.append(json.loads(raw)["progress"])
+
+    def logged(self, raw: bytes) -> None:
+        self.logs.append(json.loads(raw)["data"])
 
 
 async def outcome(
@@ -171,7 +189,7 @@ async def test_an_answered_request_is_not_cancelled() -> None:
 
 async def test_progress_reaches_its_request_alone() -> None:
     ends = Ends()
-    heard: list[bytes] = []
+    ear = Ear()
 
     def progress(ident: int) -> dict[str, Any]:
         tokens: list[Any] = [ident + 1, True, None, "x", {}]
@@ -182,22 +200,122 @@ async def test_progress_reaches_its_request_alone() -> None:
         ends.says({"method": "notifications/progress"})
         return {"id": ident, "result": {}}
 
-    await outcome(ends, progress, Slot(0, 0, heard.append))
-    assert [json.loads(raw)["progress"] for raw in heard] == [0.5]
+    await outcome(ends, progress, Slot(0, 0, ear))
+    assert ear.progress == [0.5]
 
 
 async def test_after_its_outcome_a_request_hears_of_no_progress() -> None:
     """The caller took it back; nothing may follow (8.1)."""
     ends = Ends()
-    heard: list[bytes] = []
-    slot = Slot(0, 0, heard.append)
+    ear = Ear()
+    slot = Slot(0, 0, ear)
 
     def take_back(ident: int) -> None:
         slot.settle(Failure("cancelled", "taken back"))
         ends.says({"method": "notifications/progress", "params": {"progressToken": ident, "progress": 1}})
 
     assert isinstance(await outcome(ends, take_back, slot), Failure)
-    assert heard == []
+    assert ear.progress == []
+
+
+# ------------------------------------------------- whose a message is (n03)
+
+
+@asynccontextmanager
+async def asked_by(ends: Ends, *ears: Ear | None) -> AsyncIterator[list[bytes]]:
+    """Requests under way, one for each; their ids."""
+    keys: list[bytes] = []
+    async with trio.open_nursery() as nursery:
+        for ear in ears:
+            slot = Slot(0, 0, ear)
+            nursery.start_soon(ends.connection.exchange, "tools/call", b"", b"", slot, keys.append)
+            await trio.testing.wait_all_tasks_blocked()
+        yield keys
+        nursery.cancel_scope.cancel()
+
+
+def logs(ends: Ends, level: str, data: str, on: bytes = b"") -> None:
+    message = {"method": "notifications/message", "params": {"level": level, "data": data}}
+    ends.connection.receive(json.dumps(message).encode(), on)
+
+
+async def test_a_log_message_is_for_the_only_session_with_requests_there() -> None:
+    ends = Ends()
+    a, b = Ear("a"), Ear("b")
+    logs(ends, "error", "nobody's")
+    async with asked_by(ends, None, a):
+        logs(ends, "error", "a's")
+        async with asked_by(ends, a):
+            logs(ends, "error", "a's, of one of two requests")
+            async with asked_by(ends, b):
+                logs(ends, "error", "a's or b's")
+    async with asked_by(ends, b):
+        logs(ends, "error", "b's")
+    assert a.logs == ["a's", "a's, of one of two requests"]
+    assert b.logs == ["b's"]
+    assert len(ends.remarks) == 5, "all of them are in the server's own log"
+
+
+async def test_a_message_on_the_stream_of_a_request_is_for_that_one() -> None:
+    ends = Ends()
+    a, b = Ear("a"), Ear("b")
+    async with asked_by(ends, a, b, None) as keys:
+        for number, key in enumerate(keys):
+            logs(ends, "error", f"of {number}", key)
+        logs(ends, "error", "of a stream that is not there", b"999")
+        assert [ear.logs for ear in (a, b)] == [["of 0"], ["of 1"]]
+        assert ends.connection.askers(keys[1]) == [b]
+        assert ends.connection.askers() == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "heard"),
+    [
+        ("debug", ["debug", "info", "error"]),
+        ("info", ["info", "error"]),
+        ("error", ["error"]),
+        ("emergency", []),
+        (None, []),
+    ],
+)
+async def test_logs_are_heard_from_the_wanted_level_on(wanted: str | None, heard: list[str]) -> None:
+    ends = Ends()
+    ear = Ear(level=wanted)
+    async with asked_by(ends, ear):
+        for level in ("debug", "info", "error", "loud", ""):
+            logs(ends, level, level)
+    assert ear.logs == heard
+
+
+async def test_of_one_sessions_requests_the_one_that_wants_most_hears_it() -> None:
+    ends = Ends("2026-07-28")
+    none, error, info = Ear(level=None), Ear(level="error"), Ear(level="info")
+    async with asked_by(ends, none, error, info):
+        logs(ends, "warning", "x")
+    assert (none.logs, error.logs, info.logs) == ([], [], ["x"])
+
+
+@pytest.mark.parametrize(
+    ("revision", "capabilities", "level", "said"),
+    [
+        ("2026-07-28", {"logging": {}}, "warning", "warning"),
+        ("2026-07-28", {"logging": {}}, None, None),
+        ("2026-07-28", {}, "warning", None),
+        ("2025-11-25", {"logging": {}}, "warning", None),
+    ],
+)
+async def test_a_stateless_server_is_told_the_level_by_each_request(
+    revision: str, capabilities: dict[str, Any], level: str | None, said: str | None
+) -> None:
+    ends = Ends(revision, capabilities)
+    async with asked_by(ends, Ear(level=level)):
+        meta = ends.wire.lines[-1]["params"]["_meta"]
+    assert meta.get("io.modelcontextprotocol/logLevel") == said
+    async with asked_by(ends, None):
+        assert "io.modelcontextprotocol/logLevel" not in ends.wire.lines[-1]["params"]["_meta"]
+
+
+# ------------------------------------------------------------------ its end
 
 
 async def test_losing_the_connection_tells_who_waits_and_refuses_what_follows() -> None:

@@ -18,9 +18,10 @@ from mcpd.config.spec import Agent
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure
 from mcpd.policy import rules
+from mcpd.rows import Row, ViewKey
 from mcpd.upstream.ticket import Ticket
 from mcpd.upstream.upstream import Upstream
-from mcpd.views import PAGE, Row, View, ViewKey
+from mcpd.views import PAGE, View
 
 #: Characters of a description in a list; `tools.describe` has the whole.
 BRIEF = 1000
@@ -71,7 +72,7 @@ async def call(operator: Operator, params: CallTool) -> Called:
     row = await _find(operator.broker, params)
     limit = math.inf if params.timeout is None else params.timeout
     with trio.move_on_after(limit):
-        result = await calls.call_tool(
+        result = await calls.call(
             operator.broker, operator.caller, row, bytes(params.arguments), b"", Ticket(), None
         )
         return Called(

@@ -1,0 +1,27 @@
+"""`logging/setLevel` (5.6): a session's own level; servers are asked for the lowest of all (8.2)."""
+
+from __future__ import annotations
+
+import trio
+
+from mcpd.agents.methods.request import Request
+from mcpd.agents.session import Session
+from mcpd.errors import Failure
+from mcpd.listing import wanted
+from mcpd.protocol.shapes import LEVELS, LevelParams, read_params
+
+#: Seconds until the agent is answered although a server has not heard of it; what it asks next is to be
+#: logged as it wants.
+PATIENCE = 5.0
+
+
+async def set_level(session: Session, request: Request) -> bytes:
+    level = read_params(request.params, LevelParams).level
+    if level not in LEVELS:
+        raise Failure("invalid_params", f'"{level[:60]}" is no log level', levels=list(LEVELS))
+    session.notices.set_level(LEVELS.index(level))
+    with request.ticket.stoppable(), trio.move_on_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            for upstream in wanted(session.broker, session.key):
+                nursery.start_soon(upstream.wishes.level_told)
+    return b"{}"

@@ -1,0 +1,100 @@
+"""One request of one session while it is served, and the row of a method's table."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from math import inf
+
+import msgspec
+import trio
+
+from mcpd.agents.session import Session
+from mcpd.protocol import dialect
+from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.shapes import LEVELS, Carrier, Meta, read_params
+from mcpd.rows import Row
+from mcpd.upstream.ticket import Ticket
+
+#: Seconds between two progress notices of one request that are passed on; those in between are dropped (5.8).
+PROGRESS_SPACING = 0.05
+
+
+class Request(msgspec.Struct, eq=False):
+    """A request, its era settled; towards a server it is the asker (`transport.pending.Asker`)."""
+
+    by: Session
+    message: Message
+    key: bytes
+    """Its id's JSON text, as it stands in the answer."""
+    on: bytes
+    """What it is called among the session's own requests."""
+    ticket: Ticket
+    meta: Meta | None = None
+    """Of a stateless request; of others it is read when it is asked for."""
+    row: Row | None = None
+    """What it asks of a server, once that is found."""
+    token: bytes | None = None
+    """The JSON text of its progress token, empty for none, once that is asked for."""
+    due: float = -inf
+    """When the next progress may be passed on (trio clock)."""
+
+    @property
+    def stateless(self) -> bool:
+        return self.meta is not None
+
+    @property
+    def params(self) -> bytes:
+        return bytes(self.message.params)
+
+    # -------------------------------------------------- what a server is told
+
+    @property
+    def session(self) -> str:
+        return self.by.id
+
+    @property
+    def level(self) -> int | None:
+        """The rank of the lowest log messages that the agent wants; None for none at all (5.6)."""
+        if self.meta is None:
+            return self.by.notices.level
+        said = self.meta.log_level
+        return LEVELS.index(said) if said in LEVELS else None
+
+    # ----------------------------------------------- what a server says to it
+
+    def progressed(self, raw: bytes) -> None:
+        """Progress goes on to the agent under its own token, if it gave one (5.8)."""
+        if self.token is None:
+            self.token = self._read_token()
+        now = trio.current_time()
+        if not self.token or now < self.due:
+            return
+        params = dialect.progress_params(raw, self.token)
+        if params is not None:
+            self.due = now + PROGRESS_SPACING
+            self.by.notice("notifications/progress", params, self.on)
+
+    def _read_token(self) -> bytes:
+        meta = self.meta or read_params(self.params, Carrier).meta
+        token = bytes(meta.progress_token)
+        return token if token and token[:1] in b'"-0123456789' else b""
+
+    def logged(self, raw: bytes) -> None:
+        """A log message of the server about this request, important enough for it."""
+        if self.row is not None:
+            self.by.notices.log(self.row.upstream.name, raw, self.on)
+
+
+Handler = Callable[[Session, Request], Awaitable[bytes]]
+
+
+class Method(msgspec.Struct, frozen=True):
+    """A row of the table. The handler returns the result's JSON text."""
+
+    handler: Handler
+    handshake: bool = True
+    """Known in the revisions with a handshake."""
+    stateless: bool = True
+    """Known in 2026-07-28."""
+    unopened: bool = False
+    """Served before any handshake (4.1)."""

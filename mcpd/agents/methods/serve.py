@@ -1,0 +1,101 @@
+"""The firewall around each request of an agent: its method's row, its answer, and what it fails of.
+
+Both eras are served: requests after `initialize` in the revision it chose, requests with their
+revision in `_meta` statelessly (protocol reference 8.1).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from mcpd.agents.methods.request import Method, Request
+from mcpd.agents.methods.table import METHODS
+from mcpd.agents.session import Session
+from mcpd.catalog import content
+from mcpd.errors import VERDICTS, Failure, ServerError
+from mcpd.protocol import jsonrpc
+from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.revisions import STATELESS
+from mcpd.protocol.shapes import LEVELS, Carrier, Meta, read_params
+from mcpd.upstream.ticket import Ticket, Withdrawn
+
+log = logging.getLogger("mcpd.agents")
+
+_INVALID_PARAMS = -32602
+_NOT_FOUND = -32002
+
+
+async def serve(session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket) -> bytes | None:
+    """The answer to one request as a line; None when the caller no longer wants one.
+
+    The first firewall: no failure of a request ends the session.
+    """
+    try:
+        row, meta = _row(session, message)
+        result = await row.handler(session, Request(session, message, key, on, ticket, meta))
+        return jsonrpc.result_line(key, result)
+    except Withdrawn:
+        return None
+    except ServerError as e:
+        return jsonrpc.error_line(key, e.raw)
+    except Failure as e:
+        return refused(message, e, session.revision is None)
+    except Exception:
+        log.exception("request %s of session %s failed", message.method[:60], session.id)
+        return refused(message, Failure("internal", "internal error of mcpd"), session.revision is None)
+
+
+def refused(message: Message, failure: Failure, stateless: bool) -> bytes:
+    """How an agent learns of a failure of mcpd's own: a verdict on a call is a result (D13)."""
+    if failure.kind in VERDICTS and message.method == "tools/call":
+        text = content.verdict(failure.kind, failure.message, failure.hint, failure.data)
+        result = content.Bounded(text, is_error=True)
+        return jsonrpc.result_line(message.key, content.dress(result, stateless=stateless))
+    code = failure.code
+    if failure.kind.startswith("no_such_"):
+        # Until 2025-11-25 a resource that is not found has a code of its own (5.3).
+        old = failure.kind == "no_such_resource" and not stateless
+        code = _NOT_FOUND if old else _INVALID_PARAMS
+    data = failure.data if failure.kind == "unsupported_revision" else failure.details()
+    return jsonrpc.error_line(message.key, jsonrpc.error_text(code, failure.message, data))
+
+
+def _row(session: Session, message: Message) -> tuple[Method, Meta | None]:
+    """The method's row, and of a stateless request its `_meta`. Raises Failure for what is not served."""
+    if session.refusal is not None:
+        raise session.refusal.again()
+    row = METHODS.get(message.method)
+    if session.revision is not None:
+        if row is None or not row.handshake:
+            raise _unknown(message)
+        return row, None
+    if row is not None and row.unopened and session.opens:
+        return row, None
+    meta = _read_meta(message)
+    if row is None or not row.stateless:
+        raise _unknown(message)
+    return row, meta
+
+
+def _unknown(message: Message) -> Failure:
+    return Failure("unknown_method", f"method not found: {message.method[:100]}")
+
+
+def _read_meta(message: Message) -> Meta:
+    """A request outside a handshake carries its revision and capabilities (4.2, 8.1)."""
+    meta = read_params(bytes(message.params), Carrier).meta
+    if not isinstance(meta.revision, str) or not isinstance(meta.capabilities, dict):
+        raise Failure(
+            "invalid_params",
+            "send initialize first, or carry protocolVersion and clientCapabilities in _meta",
+        )
+    if meta.revision not in STATELESS:
+        raise Failure(
+            "unsupported_revision",
+            f"unsupported protocol version {meta.revision[:60]!r}",
+            supported=list(STATELESS),
+            requested=meta.revision[:60],
+        )
+    if meta.log_level is not None and meta.log_level not in LEVELS:
+        raise Failure("invalid_params", f"{meta.log_level!r:.60} is no log level")
+    return meta

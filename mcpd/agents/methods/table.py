@@ -1,0 +1,33 @@
+"""Which methods there are: what is declared to agents has a row here, and nothing else is served."""
+
+from __future__ import annotations
+
+from mcpd.agents.methods import (
+    completions,
+    lifecycle,
+    lists,
+    logs,
+    prompts,
+    resources,
+    subscriptions,
+    tools,
+)
+from mcpd.agents.methods.request import Method
+
+METHODS: dict[str, Method] = {
+    "initialize": Method(lifecycle.initialize, stateless=False, unopened=True),
+    "ping": Method(lifecycle.ping, stateless=False, unopened=True),
+    "server/discover": Method(lifecycle.discover, handshake=False),
+    "tools/list": Method(lists.list_tools),
+    "tools/call": Method(tools.call_tool),
+    "resources/list": Method(lists.list_resources),
+    "resources/templates/list": Method(lists.list_templates),
+    "resources/read": Method(resources.read),
+    "resources/subscribe": Method(resources.subscribe, stateless=False),
+    "resources/unsubscribe": Method(resources.unsubscribe, stateless=False),
+    "prompts/list": Method(lists.list_prompts),
+    "prompts/get": Method(prompts.get),
+    "completion/complete": Method(completions.complete),
+    "logging/setLevel": Method(logs.set_level, stateless=False),
+    "subscriptions/listen": Method(subscriptions.listen, handshake=False),
+}

@@ -1,0 +1,248 @@
+"""What an agent can request of one server, each thing a row: its tools, wrapper tools, native methods.
+
+A row has what the one path of a request asks (`calls`): the policy that counts, what is sent to the
+server, how the answer is bounded. Rulings are made when first asked for and kept as long as the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from mcpd.catalog import completion, content, names, readout, wrappers
+from mcpd.catalog.content import Bounded
+from mcpd.catalog.qualify import qualify_content, qualify_contents, qualify_messages
+from mcpd.catalog.tool import Catalog, Tool
+from mcpd.config.spec import Agent, Config, Server
+from mcpd.policy import rules
+from mcpd.policy.decide import Decision, decide
+from mcpd.policy.rules import Ruling
+from mcpd.protocol.jsonrpc import check_arguments, quoted
+from mcpd.upstream.upstream import Upstream
+
+
+class ViewKey(tuple[str, str, frozenset[str]]):
+    """(agent, the one server shown with its own names or "", servers left out)."""
+
+    __slots__ = ()
+
+
+class Row:
+    """A server's own tool, as one agent sees it."""
+
+    __slots__ = (
+        "_because",
+        "_config",
+        "_decision",
+        "_ruling",
+        "agent",
+        "head",
+        "key",
+        "local",
+        "method",
+        "name",
+        "prefix",
+        "tool",
+        "upstream",
+    )
+
+    def __init__(
+        self, key: ViewKey, name: str, agent: Agent, upstream: Upstream, tool: Tool, config: Config
+    ) -> None:
+        self.key = key
+        """The view it stands in."""
+        self.name = name
+        """What the agent calls it."""
+        self.agent = agent
+        self.upstream = upstream
+        self.tool = tool
+        """What policy decides about: of a native method the tool that stands for it (a01)."""
+        self.method = tool.wraps or "tools/call"
+        """What the server is asked."""
+        self.local = False
+        """It is answered from the catalogue; the server is not asked."""
+        self.prefix = "" if key[1] else upstream.name
+        """The server's name where URIs bear it, in views of several servers."""
+        self.head = b'"name":' + quoted(tool.name) + b',"arguments":'
+        """The beginning of a call's params, under the server's own name."""
+        self._config = config
+        self._because = ""
+        self._ruling: Ruling | None = None
+        self._decision: Decision | None = None
+
+    def checked(self, payload: bytes) -> bytes:
+        """A call's arguments, when they have one meaning (b29). Raises Failure `invalid_params`."""
+        if payload in (b"", b"null"):
+            # Some clients write an absent map as null (Go's nil); no tool can mean anything else by it.
+            return b"{}"
+        check_arguments(payload)
+        return payload
+
+    def members(self, payload: bytes) -> bytes:
+        """Params for the server, without braces; `payload` is what `checked` gave."""
+        return self.head + payload
+
+    def bound(self, result: bytes, payload: bytes, cap: int) -> Bounded:
+        """The server's result as the agent gets it (a18). Raises Failure `bad_answer`."""
+        bounded = content.bound(result, cap)
+        return qualify_content(bounded, self.prefix) if self.prefix else bounded
+
+    def may_replay(self, reached: bool) -> bool:
+        """Whether a request that met the end of its connection is sent once more (D3)."""
+        server = self.upstream.definition
+        replay = server.replay if isinstance(server, Server) else "never"
+        return rules.may_replay(replay, reached, self.tool.annotations, trusted=False)
+
+    @property
+    def ruling(self) -> Ruling:
+        if self._ruling is None:
+            server = self.upstream.definition
+            assert isinstance(server, Server)
+            self._ruling = rules.resolve(
+                server.name,
+                self.tool,
+                _spellings(self.agent, (server.name, self.tool.name), self.name, self.key[1]),
+                server.policy,
+                self._config.tool_policies,
+                self._config.settings,
+                trusted=False,
+            )
+        return self._ruling
+
+    @property
+    def because(self) -> str:
+        """The deciding rules in one line, for the journal."""
+        if not self._because:
+            self._because = "; ".join(self.ruling.because)[:2000]
+        return self._because
+
+    @property
+    def decision(self) -> Decision:
+        if self._decision is None:
+            self._decision = decide(self.ruling, self.upstream.name, self.tool.name)
+        return self._decision
+
+
+class Wrapper(Row):
+    """A tool of mcpd's own that stands for resources or prompts of a server (a10)."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, key: ViewKey, name: str, agent: Agent, upstream: Upstream, tool: Tool, config: Config
+    ) -> None:
+        super().__init__(key, name, agent, upstream, tool, config)
+        self.local = self.method.endswith("/list")
+
+    def checked(self, payload: bytes) -> bytes:
+        payload = super().checked(payload)
+        if self.local:
+            wrappers.check_listing(payload)
+        return payload
+
+    def members(self, payload: bytes) -> bytes:
+        server = self.upstream.name
+        if self.method == "resources/read":
+            return wrappers.read_request(payload, server)[1]
+        prompts = self._catalog.prompts
+        return wrappers.prompt_request(payload, server, prompts, self.agent.spelling)[1]
+
+    def bound(self, result: bytes, payload: bytes, cap: int) -> Bounded:
+        match self.method:
+            case "resources/list":
+                return readout.render_text(wrappers.resources_text(self._catalog, self.prefix), cap)
+            case "prompts/list":
+                return readout.render_text(wrappers.prompts_text(self._catalog), cap)
+            case "resources/read":
+                return readout.render_read(result, cap)
+            case _:
+                return readout.render_prompt(result, cap)
+
+    @property
+    def _catalog(self) -> Catalog:
+        return self.upstream.catalog or Catalog()
+
+
+class Native(Row):
+    """Another method than tools/call at one server, decided as the wrapper that stands for it (a01)."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        key: ViewKey,
+        name: str,
+        agent: Agent,
+        upstream: Upstream,
+        gate: Tool,
+        config: Config,
+        method: str,
+    ) -> None:
+        super().__init__(key, name, agent, upstream, gate, config)
+        self.method = method
+
+    def checked(self, payload: bytes) -> bytes:
+        """`payload`: the params, without braces, under the server's own names."""
+        return payload
+
+    def members(self, payload: bytes) -> bytes:
+        return payload
+
+    def bound(self, result: bytes, payload: bytes, cap: int) -> Bounded:
+        return _BOUNDS[self.method](result, payload, cap, self.prefix)
+
+
+class _Uri(msgspec.Struct):
+    uri: str
+
+
+def _bound_read(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
+    uri = msgspec.json.decode(b"{" + payload + b"}", type=_Uri).uri
+    bounded = readout.bound_read(result, cap, uri)
+    return qualify_contents(bounded, prefix) if prefix else bounded
+
+
+def _bound_prompt(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
+    bounded = readout.bound_prompt(result, cap)
+    return qualify_messages(bounded, prefix) if prefix else bounded
+
+
+def _bound_completion(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
+    return completion.bound(result, cap)
+
+
+def _bound_subscription(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
+    return Bounded(b"{}")
+
+
+_BOUNDS: dict[str, Callable[[bytes, bytes, int, str], Bounded]] = {
+    "resources/read": _bound_read,
+    "prompts/get": _bound_prompt,
+    "completion/complete": _bound_completion,
+    "resources/subscribe": _bound_subscription,
+}
+
+
+def may_use(agent: Agent, server: str, tool: str) -> bool:
+    """Patterns are tried on the original and on the exported spellings (a26, a29)."""
+    if agent.allowed_tools is None and not agent.denied_tools:
+        return True
+    pair = (server, tool)
+    exported = names.export(*pair, agent.spelling)
+    return rules.may_use(agent, (names.original(*pair), exported, *_marked(agent, pair)))
+
+
+def _spellings(agent: Agent, pair: names.Pair, name: str, only: str) -> tuple[str, ...]:
+    """The names by which a policy's pattern may mean a tool (a26); `name` is what the agent calls it.
+
+    A tool's bare name is none of them: a server could call its tool like another server's.
+    """
+    usual = (names.original(*pair), names.export(*pair), *_marked(agent, pair))
+    return usual if only else (*usual, name)
+
+
+def _marked(agent: Agent, pair: names.Pair) -> tuple[str, ...]:
+    """The name that the tool has where it would be ambiguous; also in views in which it is not, since what
+    is denied by the name in one listing must not be there in another."""
+    return (names.export_marked(*pair, agent.spelling),) if agent.spelling == "mcp_server_tool" else ()
