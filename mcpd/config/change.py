@@ -280,6 +280,8 @@ _LADDERS: dict[str, tuple[object, ...]] = {
     "open": (False, True),
     "start": ("lazy", "eager"),
     "replay": ("never", "auto", "always"),
+    "sampling": (False, True),
+    "roots": ("none", "fixed", "agent"),
 }
 
 

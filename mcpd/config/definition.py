@@ -33,12 +33,12 @@ _SERVER: dict[str, Reader] = {
     "start": fields.word("lazy", "eager"),
     "replay": fields.word("auto", "always", "never"),
     "protocol": fields.word("auto", "legacy", "2026-07-28"),
+    "sampling": fields.flag,
+    "roots": fields.word("none", "fixed", "agent"),
     "connect_timeout": fields.duration,
     "idle_timeout": fields.duration,
 }
-_SERVER_LATER = frozenset(
-    {"confine", "oauth", "instance", "roots", "sampling", "may_attach", "max_in_flight"}
-)
+_SERVER_LATER = frozenset({"confine", "oauth", "instance", "may_attach", "max_in_flight"})
 _SERVER_ELSEWHERE = {
     **{key: f"default_policy = {{ {key} = ... }}" for key in fields.POLICY},
     "disabled": "enabled = false",

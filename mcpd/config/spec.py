@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from mcpd.catalog.names import Spelling as Spelling
+from mcpd.policy.asks import Roots as Roots
 from mcpd.policy.terms import Approval as Approval
 from mcpd.policy.terms import Policy as Policy
 from mcpd.policy.terms import Replay as Replay
@@ -52,6 +53,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     start: Start = "lazy"
     replay: Replay = "auto"
     protocol: Protocol = "auto"
+    sampling: bool = False
+    """Whether it may ask agents' models (n03)."""
+    roots: Roots = "none"
+    """What it hears of folders: nothing, its own `cwd`, or those of the agent that calls it (DESIGN 7)."""
     connect_timeout: float | None = None
     """Seconds for one attempt up to the catalogue; None takes c12's value."""
     idle_timeout: float | None = None
@@ -59,7 +64,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """A fingerprint of everything that decides what runs or is contacted."""
-        parts = (
+        parts: tuple[object, ...] = (
             self.command,
             self.args,
             sorted(self.env.items()),
@@ -69,6 +74,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             sorted(self.headers.items()),
             self.protocol,
         )
+        if self.sampling or self.roots != "none":
+            # Said once, when it is opened, so a change is a new beginning (5.1).
+            parts += (self.sampling, self.roots)
         return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 

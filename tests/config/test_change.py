@@ -109,6 +109,8 @@ def test_what_narrows_a_server_applies_by_itself(change: dict[str, object]) -> N
         ({"headers": {"A": "b"}}, "headers changed, waits for mcpctl reload"),
         ({"protocol": "legacy"}, "protocol changed, waits for mcpctl reload"),
         ({"replay": "always"}, "replay changed, waits for mcpctl reload"),
+        ({"sampling": True}, "sampling changed, waits for mcpctl reload"),
+        ({"roots": "fixed"}, "roots changed, waits for mcpctl reload"),
         ({"connect_timeout": 1.0}, "connect_timeout changed, waits for mcpctl reload"),
         ({"policy": Policy(approval="never")}, "default_policy changed, waits for mcpctl reload"),
         ({"policy": Policy(approval="always")}, "default_policy changed, waits for mcpctl reload"),
@@ -124,6 +126,12 @@ def test_what_does_not_waits_and_the_running_definition_stays(change: dict[str, 
     expected = replace(A, source="b.toml") if same_program else A
     assert held.config.servers == {"a": expected}
     assert held.held == {"a": reason}
+
+
+def test_asking_less_of_agents_applies_at_once() -> None:
+    running = replace(A, sampling=True, roots="agent")
+    for less in (replace(running, sampling=False), replace(running, roots="fixed"), A):
+        assert narrows(config(running), config(less)) == (config(less), {})
 
 
 def test_switching_on_waits_and_switching_off_applies_even_when_more_changed() -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mcpd.config.load import MAX_FILE, load, reload
 from mcpd.config.spec import Agent, Config, Policy, Server
@@ -214,9 +215,11 @@ BAD_ENTRIES = [
     ('command = "x"\nname = "other"', 'name: must be "bad"'),
     ('command = "x"\nschema = 2', "schema: this version of mcpd reads schema 1, found 2"),
     ('command = "x"\nschema = true', "schema: this version of mcpd reads schema 1"),
+    ('command = "x"\nsampling = "yes"', "sampling: expected true or false"),
+    ('command = "x"\nroots = "all"', 'roots: expected "none", "fixed" or "agent"'),
     *(
         (f'command = "x"\n{key} = "x"', f"{key}: not supported by this version")
-        for key in ("confine", "oauth", "instance", "roots", "sampling", "may_attach", "max_in_flight")
+        for key in ("confine", "oauth", "instance", "may_attach", "max_in_flight")
     ),
 ]
 
@@ -310,13 +313,23 @@ def test_a_remote_server_has_its_own_fields(folder: Path) -> None:
         transport = "http"
         protocol = "2026-07-28"
         connect_timeout = "3s"
+        sampling = true
+        roots = "agent"
         """,
     )
     assert config.problems == ()
     server = config.servers["demo"]
+    assert (server.sampling, server.roots) == (True, "agent")
     assert server.url == "https://h.example:8443/mcp?x=1"
     assert server.headers == {"Authorization": "Bearer hunter2", "X-Empty": ""}
     assert (server.protocol, server.connect_timeout, server.command) == ("2026-07-28", 3.0, "")
+
+
+def test_what_a_server_may_ask_is_part_of_what_runs() -> None:
+    """It is said when the connection is opened, so a change needs a new one (5.1)."""
+    plain = Server(name="a", source="", command="x")
+    others = [replace(plain, sampling=True), replace(plain, roots="fixed"), replace(plain, roots="agent")]
+    assert len({server.digest for server in (plain, *others)}) == 4
 
 
 def test_sse_is_read_as_http(folder: Path) -> None:

@@ -1,0 +1,32 @@
+"""Values of mcpd's own that an agent keeps and hands back: cursors and request states (n03).
+
+Each is a text and its authentication code, which binds it to what it was made for. They are good for
+this run of the daemon alone, whose secret they are made with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import msgspec
+
+
+def seal(secret: bytes, text: str, *bound: str | int) -> str:
+    """`text` may be read by who holds the value, and is of use only together with the same `bound`."""
+    return f"{text}.{_code(secret, text, bound)}"
+
+
+def unseal(secret: bytes, value: str, *bound: str | int) -> str | None:
+    """The text; None for whatever was not sealed with this secret for just this."""
+    text, dot, code = value.rpartition(".")
+    # As bytes: for text, compare_digest takes nothing but ASCII.
+    given = code.encode("utf-8", "surrogatepass")
+    if dot and text.isascii() and hmac.compare_digest(given, _code(secret, text, bound).encode()):
+        return text
+    return None
+
+
+def _code(secret: bytes, text: str, bound: tuple[str | int, ...]) -> str:
+    whole = msgspec.json.encode((text, *bound))
+    return hashlib.blake2b(whole, key=secret, digest_size=16).hexdigest()
