@@ -155,7 +155,10 @@ class Http:
                 heading, apart = self._session.heading(message), len(self._exchanges) > MANY
                 async with self._location.stream("POST", heading, line, long_lived=apart) as answer:
                     if answers.is_success(answer.status):
-                        await self._accepted(message, answer)
+                        await answers.drain(answer)
+                        if message.method == INITIALIZED:
+                            # With what has waited, once the connection is free for it.
+                            self._life.start(self._listen)
                     else:
                         await self._refused(name, answer, named=headers.SESSION in heading)
             if late.cancelled_caught:
@@ -168,12 +171,6 @@ class Http:
                 self._life.release()
             if then is not None:
                 then()
-
-    async def _accepted(self, message: Message, answer: Answer) -> None:
-        if message.method == INITIALIZED:
-            self._life.release()
-            self._life.start(self._listen)
-        await answers.drain(answer)
 
     async def _refused(self, name: str, answer: Answer, *, named: bool) -> None:
         """`named`: the message was sent in a session."""
