@@ -119,7 +119,7 @@ class Upstream:
         if self.connection is not None:
             return self.connection
         self._refuse_blocked()
-        if self._due is None and trio.current_time() < self._not_before:
+        if trio.current_time() < self._not_before:
             raise self._unavailable()
         ended = self._ended
         self._interest += 1

@@ -192,6 +192,22 @@ async def test_every_answer_is_told_where_none_was_usable(real_clock: None, tmp_
             assert "404" in status.error
 
 
+async def test_who_calls_a_dead_remote_is_told_at_once_and_it_is_tried_again_all_the_same(
+    real_clock: None, tmp_path: Path
+) -> None:
+    """b26: nobody waits for the next attempt, which is due because a session wants the server (D8)."""
+    with Far() as far:
+        far.die()
+        async with world(far, tmp_path) as at:
+            at.upstream.users.add("session")
+            status = await at.becomes("failed")
+            assert status.retry_at > 0
+            with trio.fail_after(1):
+                with pytest.raises(Failure, match="refused") as caught:
+                    await at.upstream.reach(60)
+            assert 0 < caught.value.data["retry_after"] <= 15
+
+
 async def test_a_lost_session_is_opened_again_without_anybody_noticing(
     real_clock: None, tmp_path: Path
 ) -> None:
