@@ -183,7 +183,8 @@ def _all_problems(broker: Broker) -> tuple[Problem, ...]:
     """Of the files, of what waits in them, of the databases and of the daemon itself, each once."""
     held = (_held(broker, name, why) for name, why in broker.held.items())
     stored = (*broker.state.problems, *broker.journal.problems)
-    found = (*broker.config.problems, *held, *stored, *broker.troubles)
+    listening = (Problem("", "", broker.endpoint.problem),) if broker.endpoint.problem else ()
+    found = (*broker.config.problems, *held, *stored, *broker.troubles, *listening)
     return tuple(dict.fromkeys(found))
 
 

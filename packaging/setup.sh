@@ -52,8 +52,8 @@ make_venv() { # in .venv; an older one is kept
 
 pip_install() { .venv/bin/python -m pip install -qq "$@" </dev/null >&2; }
 
-# Puts mcpd and mcpctl into .venv, with an extra ('' for none) and what else pip is told, unless that is done
-# already. systemd-python comes along where it can be built.
+# Puts mcpd and mcpctl into .venv, with what serves HTTP, an extra ('' for none) and what else pip is told,
+# unless that is done already. systemd-python comes along where it can be built.
 install_project() { # EXTRA [arguments of pip]
     local extra=$1 systemd=systemd stamp wanted
     shift
@@ -69,10 +69,10 @@ install_project() { # EXTRA [arguments of pip]
     fi
     say "installing mcpd and mcpctl into .venv${extra:+, with what its $extra extra names}"
     if [ -z "$systemd" ]; then
-        pip_install -e ".${extra:+[$extra]}" "$@"
-    elif ! pip_install -e ".[systemd${extra:+,$extra}]" "$@"; then
+        pip_install -e ".[endpoint${extra:+,$extra}]" "$@"
+    elif ! pip_install -e ".[endpoint,systemd${extra:+,$extra}]" "$@"; then
         say "trying once more without systemd-python, which may not build here (above)"
-        pip_install -e ".${extra:+[$extra]}" "$@"
+        pip_install -e ".[endpoint${extra:+,$extra}]" "$@"
     fi
     printf '%s\n' "$wanted" >"$stamp"
 }

@@ -31,6 +31,7 @@ from mcpd.config.watch import Watch
 from mcpd.consent.state import StateBook
 from mcpd.control import listener
 from mcpd.daemon import logs, process, systemd
+from mcpd.daemon.endpoint import Endpoint
 from mcpd.daemon.guard import Guard
 from mcpd.daemon.lock import Lock
 from mcpd.daemon.paths import Paths
@@ -102,14 +103,15 @@ async def serve(
         control=partial(listener.serve, broker),
         agent=lambda name: lambda stream: agents.serve_connection(broker, stream, name),
     )
+    broker.endpoint = endpoint = Endpoint(broker)
     doors.open(systemd.take_sockets())
     doors.apply(broker.config.agents)
     async with (
         _running(broker.journal.run),
         _running(partial(_heed_signals, broker)),
-        _running(doors.run, linger=LAST_WORDS),
+        _running(partial(_let_in, doors, endpoint), linger=LAST_WORDS),
         _running(broker.fleet.run),
-        _running(partial(_look_after, broker, doors, watch)),
+        _running(partial(_look_after, broker, doors, endpoint, watch)),
         _running(partial(_replace_guard, broker, guard)),
     ):
         admin.accept_files(broker)
@@ -120,6 +122,7 @@ async def serve(
         log.info("stopping")
         systemd.notify("STOPPING=1", f"EXTEND_TIMEOUT_USEC={STOP_LIMIT}000000", "STATUS=stopping the servers")
         doors.close()
+        endpoint.shut()
     broker.state.close()
 
 
@@ -200,6 +203,16 @@ def _ready(broker: Broker, *, on_demand: bool) -> None:
     gc.enable()
 
 
+async def _let_in(
+    doors: Doors, endpoint: Endpoint, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Everything by which operators and agents come in, with their sessions."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(doors.run)
+        await nursery.start(endpoint.run)
+        task_status.started()
+
+
 async def _heed_signals(
     broker: Broker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
@@ -236,6 +249,7 @@ def _has_terminal() -> bool:
 async def _look_after(
     broker: Broker,
     doors: Doors,
+    endpoint: Endpoint,
     watch: Watch | None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -243,7 +257,7 @@ async def _look_after(
     """What goes on beside sessions and servers."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(agents.announce, broker)
-        nursery.start_soon(_follow_agents, broker, doors)
+        nursery.start_soon(_follow_agents, broker, doors, endpoint)
         nursery.start_soon(_follow_files, broker, watch)
         if os.environ.get("NOTIFY_SOCKET"):
             nursery.start_soon(_show_status, broker)
@@ -288,12 +302,13 @@ async def _end_of(pid: int) -> None:
         os.close(pidfd)
 
 
-async def _follow_agents(broker: Broker, doors: Doors) -> None:
-    """A socket for every agent of the configuration."""
+async def _follow_agents(broker: Broker, doors: Doors, endpoint: Endpoint) -> None:
+    """A socket for every agent of the configuration, and no session of one that was removed."""
     with broker.changes.subscribe() as changes:
         async for change in changes:
             if change.topic == "servers":
                 doors.apply(broker.config.agents)
+                endpoint.apply(broker.config.agents)
 
 
 async def _follow_files(broker: Broker, watch: Watch | None) -> None:

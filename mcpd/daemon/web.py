@@ -1,0 +1,53 @@
+"""HTTP for the endpoint, by hypercorn's trio worker: the only import of it, made when somebody enables that.
+
+Connections are accepted elsewhere (`endpoint`), so that they can be counted and closed: hypercorn shields
+what it sends from cancellation, and a reader that does not read would hold up the daemon's end.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, cast
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, ConnectionState
+
+from mcpd.agents.endpoint.app import App
+
+log = logging.getLogger("mcpd.endpoint")
+
+#: Seconds that a connection may be without a request, and that the head of one may take.
+KEEP_ALIVE = 75
+#: Bytes of a request's head: mirrored arguments stand there (3.3).
+HEAD_LIMIT = 64 * 1024
+
+
+class Web:
+    """Serves accepted connections with one application."""
+
+    def __init__(self, app: App) -> None:
+        config = Config()
+        config.keep_alive_timeout = KEEP_ALIVE
+        config.keep_alive_max_requests = 1_000_000
+        config.h11_max_incomplete_size = HEAD_LIMIT
+        config.include_server_header = False
+        # Heads of requests hold tokens: none is logged.
+        config.accesslog = None
+        config.errorlog = log
+        self._config = config
+        self._app = ASGIWrapper(cast("ASGIFramework", app))
+        self._context = WorkerContext(None)
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Serve one connection until it ends, and close it. Raises what hypercorn does not catch."""
+        state = cast("ConnectionState", {})
+        server = TCPServer(self._app, self._config, self._context, state, cast("Any", stream))
+        await server.run()
+
+    async def finish(self) -> None:
+        """Connections end with the request that they are at."""
+        await self._context.terminated.set()
