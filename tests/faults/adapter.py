@@ -128,7 +128,9 @@ class Line:
 
 def definition(cfg: dict[str, Any]) -> dict[str, Any]:
     """A server's TOML fields from what the runner says; every call is allowed by policy."""
-    out: dict[str, Any] = {k: cfg[k] for k in ("command", "args", "env", "cwd") if k in cfg}
+    out: dict[str, Any] = {
+        k: cfg[k] for k in ("command", "args", "env", "cwd", "url", "headers") if cfg.get(k)
+    }
     policy: dict[str, Any] = {"risk": "low", "approval": "never"}
     if "call_timeout" in cfg:
         policy["timeout"] = cfg["call_timeout"]
@@ -150,7 +152,9 @@ def literal(value: Any) -> Any:
 
 class Adapter(BaseAdapter):  # type: ignore[misc]
     name = "mcpd"
-    features: ClassVar[set[str]] = {"stdio", "auto_restart", "reason", "multi_client", "daemon"}
+    features: ClassVar[set[str]] = {
+        *("stdio", "http", "auto_restart", "auto_reconnect", "reason", "multi_client", "daemon")
+    }
 
     def __init__(self) -> None:
         self.proc: asyncio.subprocess.Process | None = None
@@ -290,8 +294,8 @@ class Adapter(BaseAdapter):  # type: ignore[misc]
 
     # -- servers ---------------------------------------------------------------------------------
     async def add_server(self, name: str, cfg: dict[str, Any]) -> None:
-        if cfg["transport"] != "stdio":
-            raise NotSupported(cfg["transport"])
+        if cfg.get("oauth"):
+            raise NotSupported("oauth")
         text = tomli_w.dumps({"schema": 1, **definition(cfg)})
         (self.config / "servers.d" / f"{name}.toml").write_text(text, "utf-8")
         got = await self.control("daemon.reload", {})
