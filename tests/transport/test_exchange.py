@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from tests.transport.web import (
     FOREVER,
     JSON,
     MODERN,
+    Ends,
     Piece,
     Reply,
     Sent,
+    Web,
     event,
     legacy,
     line,
@@ -386,3 +389,92 @@ async def test_an_answer_on_another_stream_closes_the_requests_own() -> None:
         ]
         assert ends.web.open == 0
         assert ends.ear.failures == []
+
+
+# --------------------------------------------------------------- whatever comes
+
+STATUSES = (
+    200,
+    200,
+    200,
+    201,
+    202,
+    204,
+    299,
+    301,
+    307,
+    400,
+    401,
+    403,
+    404,
+    405,
+    409,
+    429,
+    500,
+    502,
+    503,
+    599,
+)
+TYPES = ("application/json", "text/event-stream", "text/html", "TEXT/EVENT-STREAM;charset=x", "", "?/")
+TEXTS = (
+    *(b'{"jsonrpc":"2.0","id":3,"result":{}}', b'{"id":3,"error":{"code":1,"message":"m"}}', b'{"id":"3.0"}'),
+    *(b'{"id":null,"error":{"code":-32001,"message":"session"}}', b'{"id":4,"result":{}}', b'{"error":5}'),
+    *(b'{"id":3,"method":"ping"}', b'{"method":"notifications/x"}', b"[]", b"[{}]", b"{", b"NaN", b"\xff"),
+    *(b"data: ", b"id: 1\n", b"id: \n", b"id: 2\0\n", b"retry: 10\n", b"\r", b"\n\n", b"\r\n\r\n", b": c\n"),
+    *(
+        b"event: endpoint\n",
+        b"event: message\n",
+        b"<html>",
+        b"\xef\xbb\xbf",
+        b"[" * 3000,
+        b'{"a":' * 3000,
+        b"",
+    ),
+)
+BREAKS: tuple[Piece, ...] = (0.1, 3.0, HttpFailed("failed", "cut", sent=True))
+
+
+def anything(rng: random.Random) -> Reply | HttpFailed:
+    if rng.random() < 0.1:
+        return HttpFailed("failed", "broken", sent=rng.random() < 0.5)
+    body: list[Piece] = []
+    for _ in range(rng.randrange(8)):
+        text = rng.choice(TEXTS)
+        body.append(b"data: " + text + b"\n\n" if rng.random() < 0.3 else text)
+        if rng.random() < 0.1:
+            body.append(rng.choice(BREAKS))
+    headers = {
+        "content_type": rng.choice(TYPES),
+        "location": rng.choice(["", "/x", "//other", "http://[", "a\0b", "?" + "x" * 5000]),
+        "retry_after": rng.choice(["", "1", "40", "-1", "Thu, 01 Jan 1970 00:00:10 GMT", "x"]),
+        "mcp_session_id": rng.choice(["", "s-42", "a b"]),
+    }
+    return Reply(rng.choice(STATUSES), *body, **headers)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_whatever_a_server_does_every_request_ends_and_nothing_raises(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(30):
+        left = 40
+
+        def serve(sent: Sent) -> Reply | HttpFailed:
+            nonlocal left
+            left -= 1
+            return anything(rng) if left > 0 else Reply(405)
+
+        ends = Ends(Web(usual(serve)))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ends.http.run, ends.ear)
+            await ends.shake_hands(rng.choice(["2025-03-26", "2025-11-25", "2026-07-28"]))
+            asked = [key for key in range(3, 9) if ends.http.write(line({"id": key, "method": "tools/call"}))]
+            await trio.sleep(3600)
+            answered = {str(message.get("id")).removesuffix(".0") for message in ends.ear.heard}
+            failures = [key.decode() for key, _ in ends.ear.failures if key]
+            failed = set(failures)
+            assert len(failures) == len(failed), "each is told once"
+            odd = {on.decode() for message, on in ends.ear.messages if "error" in message}
+            assert ends.ear.endings or {str(key) for key in asked} <= answered | failed | odd
+            assert ends.ear.endings or ends.http.queued == 0
+            assert ends.web.open == 0
+            nursery.cancel_scope.cancel()
