@@ -106,6 +106,7 @@ def show(options: Namespace) -> int:
                 ("last attempt", clock(status["last_attempt"])),
                 ("last success", clock(status["last_success"])),
                 ("last failure", clock(status["last_failure"])),
+                ("latency", output.duration(status["latency"]) if status["latency"] else ""),
                 ("last error", status["error"]),
                 ("next attempt", clock(status["retry_at"])),
                 ("warnings", "\n".join(info["warnings"])),
@@ -157,12 +158,13 @@ def verdict(found: Any) -> int:
     """The exit code of a test; says the next step when it failed."""
     if found["ok"]:
         return DONE
-    output.note(f'cannot use "{found["server"]}"; see: mcpctl logs {found["server"]}')
+    step = found["hint"] or f"mcpctl logs {found['server']}"
+    output.note(output.visible(f'cannot use "{found["server"]}"; next: {step}'))
     return LOGIN_NEEDED if found["status"]["state"] == "needs_auth" else UNAVAILABLE
 
 
 def logs(options: Namespace) -> int:
-    """Print the last lines that a server wrote to its stderr."""
+    """Print the last lines that a server wrote to its stderr, and what mcpd noted about it."""
     params = {"server": options.server, "lines": options.lines}
     with reach(options) as mcpd:
         found, text = mcpd.request("servers.logs", params, options.timeout or QUICK)

@@ -34,7 +34,6 @@ Reason = Literal[
     "exited",
     "no_common_revision",
     "bad_answer",
-    "unsupported",
 ]
 
 

@@ -464,6 +464,9 @@ class Upstream:
             pid=0,
         )
         log.warning("MCP '%s': %s (%s): %s", self.name, self.status.state, reason, message)
+        if isinstance(self.definition, Server) and self.definition.url:
+            # A process writes to its stderr; of a remote there is nothing else to read.
+            self._remark(f"{self.status.state} ({reason}): {message}")
 
     def _set_resting_state(self) -> None:
         """The status of an upstream that neither runs nor has just failed."""

@@ -67,6 +67,8 @@ def server_test(**fields: Any) -> dict[str, Any]:
     return {
         "server": "fs",
         "ok": True,
+        "error": "",
+        "hint": "",
         "revision": "2025-11-25",
         "server_info": {"name": "files", "version": "7"},
         "capabilities": {"tools": {}},

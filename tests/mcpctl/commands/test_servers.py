@@ -115,6 +115,9 @@ def test_a_server_that_cannot_be_reached(
     done = run(folder, "test", "fs")
     assert done.returncode == code
     assert "mcpctl logs fs" in done.stderr
+    hint = "write headers = {} into /etc/fs.toml, then: mcpctl reload"
+    daemon.answers["servers.test"] = server_test(ok=False, status=status, hint=hint)
+    assert hint in run(folder, "test", "fs").stderr
     assert run(folder, "test", "fs", "--json").returncode == code
 
 
