@@ -97,7 +97,7 @@ def _server_became(old: Server | Faulty | None, new: Server | Faulty | None) -> 
     target = mask_url(new.url) if new.url else json.dumps([new.command, *new.args], ensure_ascii=False)
     if not isinstance(old, Server):
         return f"{'new' if old is None else 'mended'}: {target}"
-    fields = [field for field in _differing(old, new) if field not in ("source", "disabled_by")]
+    fields = [field for field in _differing(old, new) if field not in ("source", "disabled_by", "keeps")]
     what = f"{', '.join('default_policy' if f == 'policy' else f for f in fields) or 'source'} changed"
     return f"{what}: {target}" if old.digest != new.digest else what
 
@@ -299,7 +299,7 @@ def _narrow_server(old: Server, new: Server, top: Approval) -> tuple[Server, lis
             waiting += [] if clean else ["default_policy"]
         elif _steps_down(field, old, new):
             taken[field] = getattr(new, field)
-        elif field not in ("source", "disabled_by"):
+        elif field not in ("source", "disabled_by", "keeps"):
             waiting.append(field)
     if old.digest == new.digest:
         taken["source"] = new.source

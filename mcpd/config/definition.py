@@ -15,6 +15,7 @@ from mcpd.catalog.names import server_name_problem
 from mcpd.config import fields
 from mcpd.config.expand import BadReference, UnsetVariable, expand
 from mcpd.config.fields import Fault, Reader, read_table
+from mcpd.config.instances import stateful
 from mcpd.config.spec import Faulty, Policy, Server
 
 _SERVER: dict[str, Reader] = {
@@ -31,6 +32,7 @@ _SERVER: dict[str, Reader] = {
     "default_policy": fields.table(fields.POLICY, Policy),
     "enabled": fields.flag,
     "start": fields.word("lazy", "eager"),
+    "instance": fields.word("shared", "agent", "project"),
     "replay": fields.word("auto", "always", "never"),
     "protocol": fields.word("auto", "legacy", "2026-07-28"),
     "sampling": fields.flag,
@@ -38,7 +40,7 @@ _SERVER: dict[str, Reader] = {
     "connect_timeout": fields.duration,
     "idle_timeout": fields.duration,
 }
-_SERVER_LATER = frozenset({"confine", "oauth", "instance", "may_attach", "max_in_flight"})
+_SERVER_LATER = frozenset({"confine", "oauth", "may_attach", "max_in_flight"})
 _SERVER_ELSEWHERE = {
     **{key: f"default_policy = {{ {key} = ... }}" for key in fields.POLICY},
     "disabled": "enabled = false",
@@ -82,6 +84,10 @@ def _server(name: str, source: str, values: dict[str, Any]) -> Server:
     members["policy"] = members.pop("default_policy", Policy())
     if not members.get("enabled", True):
         members["disabled_by"] = source
+    if "instance" not in members:
+        known = stateful(members.get("command", ""), members.get("args", ()))
+        if known is not None:
+            members |= {"instance": "agent", "keeps": known.keeps}
     return Server(name=name, source=source, **members)
 
 

@@ -20,6 +20,7 @@ from mcpd.policy.terms import Risk as Risk
 
 Start = Literal["lazy", "eager"]
 Protocol = Literal["auto", "legacy", "2026-07-28"]
+Instance = Literal["shared", "agent", "project"]
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -57,6 +58,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it may ask agents' models (n03)."""
     roots: Roots = "none"
     """What it hears of folders: nothing, its own `cwd`, or those of the agent that calls it (DESIGN 7)."""
+    instance: Instance = "shared"
+    """Who shares a running instance: all, the sessions of an agent, or those of a project root (n04)."""
+    keeps: str = ""
+    """Why `instance` is "agent" without a word in the definition: "browser", "shell" or "thinking"."""
     connect_timeout: float | None = None
     """Seconds for one attempt up to the catalogue; None takes c12's value."""
     idle_timeout: float | None = None

@@ -111,6 +111,7 @@ def test_what_narrows_a_server_applies_by_itself(change: dict[str, object]) -> N
         ({"replay": "always"}, "replay changed, waits for mcpctl reload"),
         ({"sampling": True}, "sampling changed, waits for mcpctl reload"),
         ({"roots": "fixed"}, "roots changed, waits for mcpctl reload"),
+        ({"instance": "agent"}, "instance changed, waits for mcpctl reload"),
         ({"connect_timeout": 1.0}, "connect_timeout changed, waits for mcpctl reload"),
         ({"policy": Policy(approval="never")}, "default_policy changed, waits for mcpctl reload"),
         ({"policy": Policy(approval="always")}, "default_policy changed, waits for mcpctl reload"),

@@ -215,11 +215,12 @@ BAD_ENTRIES = [
     ('command = "x"\nname = "other"', 'name: must be "bad"'),
     ('command = "x"\nschema = 2', "schema: this version of mcpd reads schema 1, found 2"),
     ('command = "x"\nschema = true', "schema: this version of mcpd reads schema 1"),
+    ('command = "x"\ninstance = "session"', 'instance: expected "shared", "agent" or "project"'),
     ('command = "x"\nsampling = "yes"', "sampling: expected true or false"),
     ('command = "x"\nroots = "all"', 'roots: expected "none", "fixed" or "agent"'),
     *(
         (f'command = "x"\n{key} = "x"', f"{key}: not supported by this version")
-        for key in ("confine", "oauth", "instance", "may_attach", "max_in_flight")
+        for key in ("confine", "oauth", "may_attach", "max_in_flight")
     ),
 ]
 
@@ -323,6 +324,26 @@ def test_a_remote_server_has_its_own_fields(folder: Path) -> None:
     assert server.url == "https://h.example:8443/mcp?x=1"
     assert server.headers == {"Authorization": "Bearer hunter2", "X-Empty": ""}
     assert (server.protocol, server.connect_timeout, server.command) == ("2026-07-28", 3.0, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "instance", "keeps"),
+    [
+        ('command = "x"', "shared", ""),
+        ('command = "x"\ninstance = "project"', "project", ""),
+        ('url = "https://h/"\ninstance = "agent"', "agent", ""),
+        ('command = "npx"\nargs = ["-y", "@playwright/mcp@latest"]', "agent", "browser"),
+        ('command = "npx"\nargs = ["-y", "@playwright/mcp"]\ninstance = "shared"', "shared", ""),
+        ('command = "npx"\nargs = ["@playwright/mcp"]\ninstance = "project"', "project", ""),
+    ],
+)
+def test_who_shares_an_instance(folder: Path, text: str, instance: str, keeps: str) -> None:
+    """What the definition says, else the table of servers that keep a state of their caller's (n04)."""
+    config = read(folder, a=text)
+    assert config.problems == ()
+    server = config.servers["a"]
+    assert (server.instance, server.keeps) == (instance, keeps)
+    assert server.digest == replace(server, instance="shared", keeps="").digest, "it runs the same"
 
 
 def test_what_a_server_may_ask_is_part_of_what_runs() -> None:
