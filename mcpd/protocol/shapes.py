@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from mcpd.errors import Failure
-from mcpd.protocol.arrays import elements
 from mcpd.protocol.jsonrpc import ABSENT, VALUES, holds_many
 
 T = TypeVar("T")
@@ -119,20 +118,6 @@ class ErrorShape(msgspec.Struct, frozen=True):
     message: str
 
 
-class ToolsPage(msgspec.Struct, frozen=True, rename="camel"):
-    """`tools/list` (5.10)."""
-
-    tools: msgspec.Raw = msgspec.Raw(b"[]")
-    next_cursor: str | None = None
-
-    def first(self, most: int) -> tuple[list[bytes], bool] | None:
-        """At most so many definitions and whether there are more; None when `tools` is no array."""
-        try:
-            return elements(bytes(self.tools), most)
-        except (msgspec.MsgspecError, RecursionError):
-            return None
-
-
 class InitializeResult(msgspec.Struct, frozen=True, rename="camel"):
     protocol_version: Any = None
     capabilities: dict[str, Any] = {}
@@ -198,7 +183,6 @@ class ListenParams(msgspec.Struct, frozen=True):
 
 
 _CALL = msgspec.json.Decoder(CallParams)
-_PAGE = msgspec.json.Decoder(ToolsPage)
 
 
 def read_call(raw: bytes) -> CallParams:
@@ -225,13 +209,5 @@ def read_result(raw: bytes, shape: type[T]) -> T | None:
         return None
     try:
         return msgspec.json.decode(raw, type=shape)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
-def read_page(raw: bytes) -> ToolsPage | None:
-    """`read_result` for the one result that may well hold very many values."""
-    try:
-        return _PAGE.decode(raw)
     except (msgspec.DecodeError, RecursionError):
         return None

@@ -23,6 +23,8 @@ from msgspec.structs import replace
 from mcpd import files
 from mcpd.catalog.blocks import one_line
 from mcpd.catalog.members import split_members
+from mcpd.catalog.prompt import read_prompts
+from mcpd.catalog.resource import read_resources, read_templates
 from mcpd.catalog.tool import Catalog, Tool
 
 log = logging.getLogger(__name__)
@@ -31,7 +33,8 @@ Era = Literal["legacy", "modern", "sse", ""]
 
 _ERAS: dict[str, Era] = {"legacy": "legacy", "modern": "modern", "sse": "sse"}
 
-SCHEMA = 1
+SCHEMA = 2
+"""A file of another one is none: in the first there were tools alone."""
 MAX_FILE = 16 << 20
 """Bytes; as much as a catalogue may have (b24), so that only the very largest is not kept."""
 LEGACY_HOLDS = 86400.0
@@ -55,9 +58,13 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     revision: str
     verified_at: float
     catalog: Catalog
-    """Without its tools."""
+    """Without its entries."""
     tools: list[tuple[Tool, msgspec.Raw]]
     """Each tool without `rest`, and `rest` as the JSON object it is the inside of."""
+    resources: list[msgspec.Raw] = []
+    """Each as it is listed; likewise the others."""
+    templates: list[msgspec.Raw] = []
+    prompts: list[msgspec.Raw] = []
 
 
 _DECODER = msgspec.json.Decoder(_File)
@@ -73,6 +80,18 @@ def _is_sound(tool: Tool) -> bool:
         return False
     parts = (tool.rest, *(tool.output or ()))
     return "name" not in members and all(one_line(part) == part for part in parts)
+
+
+def _catalog(file: _File) -> Catalog | None:
+    """The catalogue of a file, or None when one of its entries is not as it was written."""
+    tools = tuple(replace(tool, rest=bytes(rest)[1:-1]) for tool, rest in file.tools)
+    # What was read once is read again without a word.
+    resources, odd = read_resources(map(bytes, file.resources))
+    templates, odder = read_templates(map(bytes, file.templates))
+    prompts, oddest = read_prompts(map(bytes, file.prompts))
+    if odd or odder or oddest or not all(map(_is_sound, tools)):
+        return None
+    return replace(file.catalog, tools=tools, resources=resources, templates=templates, prompts=prompts)
 
 
 class CatalogCache:
@@ -95,14 +114,14 @@ class CatalogCache:
             return None
         if (file.schema, file.name, file.digest) != (SCHEMA, name, digest):
             return None
-        tools = tuple(replace(tool, rest=bytes(rest)[1:-1]) for tool, rest in file.tools)
-        if not all(map(_is_sound, tools)):
+        catalog = _catalog(file)
+        if catalog is None:
             log.info("MCP '%s': the cached catalogue is not used: a definition is damaged", name)
             return None
         # A time to come means that the clock was set back; how old it is cannot be known.
         fresh = 0 <= now - file.verified_at <= LEGACY_HOLDS
         return Cached(
-            catalog=replace(file.catalog, tools=tools),
+            catalog=catalog,
             era="" if file.era != "modern" and not fresh else file.era,
             revision=file.revision,
             verified_at=file.verified_at,
@@ -127,8 +146,11 @@ class CatalogCache:
             era=verdict,
             revision=revision,
             verified_at=now,
-            catalog=replace(catalog, tools=()),
+            catalog=replace(catalog, tools=(), resources=(), templates=(), prompts=()),
             tools=[(replace(tool, rest=b""), msgspec.Raw(b"{" + tool.rest + b"}")) for tool in catalog.tools],
+            resources=[msgspec.Raw(one.entry(one.uri)) for one in catalog.resources],
+            templates=[msgspec.Raw(one.entry(one.uri_template)) for one in catalog.templates],
+            prompts=[msgspec.Raw(prompt.entry(prompt.name)) for prompt in catalog.prompts],
         )
         data = msgspec.json.encode(file)
         if len(data) > MAX_FILE:

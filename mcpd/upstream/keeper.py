@@ -6,39 +6,29 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import trio
+from msgspec.structs import replace
 
 from mcpd.catalog.tool import Catalog
 from mcpd.changes import Changes
 from mcpd.config.spec import Server
-from mcpd.errors import Failure, ServerError
+from mcpd.errors import Failure
+from mcpd.protocol.pages import List
 from mcpd.transport.base import ConnectionLost
-from mcpd.transport.pending import Slot
 from mcpd.upstream.cache import LEGACY_HOLDS, Cached, CatalogCache
 from mcpd.upstream.connection import Connection
-from mcpd.upstream.fetch import LARGE, fetch_catalog
+from mcpd.upstream.fetch import LARGE, LISTS, Part, Primitive, assemble, fetch_all, fetch_some, primitives
+from mcpd.upstream.listen import Listener
+from mcpd.upstream.pace import Pace
 
 log = logging.getLogger("mcpd.upstream")
 
-#: Refetches are free up to this burst, then one a second, whatever a server sends.
-REFETCH_BURST = 3
-REFETCH_REFILL = 1.0
+#: What each notice is about.
+NOTICES: Final[dict[str, Primitive]] = {f"notifications/{name}/list_changed": name for name in LISTS}
 
-#: A server that announces changes where there are none is believed so many times in a row; after that
-#: nobody waits for its refetches, and they get rarer, up to one a minute.
-FRUITLESS = 2
-FRUITLESS_FORGOTTEN = 10.0
-REFETCH_REFILL_MAX = 60.0
-
-#: Seconds until a lost subscription is asked for again; doubles up to a minute.
-LISTEN_AGAIN = 1.0
-LISTEN_AGAIN_MAX = 60.0
-
-TOOLS_CHANGED = "notifications/tools/list_changed"
-
-_METHOD_NOT_FOUND = -32601
-_INVALID_PARAMS = -32602
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 class Keeper:
@@ -56,8 +46,6 @@ class Keeper:
         remark: Callable[[str], None],
     ) -> None:
         self.catalog: Catalog | None = None
-        self.stale = False
-        """A list_changed notice came and the refetch is not through yet."""
         self.era = "auto"
         """What the server spoke last: "legacy", "modern", "sse" (3.4), or "auto" for not known (4.6)."""
         self._era_since = 0.0
@@ -66,19 +54,24 @@ class Keeper:
         self._changes = changes
         self._told = told
         self._remark = remark
-        self.stale_since = 0.0
-        """When the catalogue became stale (trio clock)."""
-        self._wanted = trio.Event()
-        self._notices = 0
-        self._fruitless = 0
-        self._uncovered = 0.0
-        """When the first notice came that no fetch has been begun after; 0 for none."""
-        self._noticed = 0.0
-        """When the last notice came (trio clock)."""
+        self._connection: Connection | None = None
+        """The one that the catalogue is kept by."""
+        self._mirrored = False
+        """Calls repeat arguments in headers, as the tools ask (3.3)."""
+        self._url = False
+        self._parts: dict[List, Part] = {}
+        """What was read on this connection."""
+        self._expires: dict[List, float] = {}
+        """Until when each list is fresh, as the server says (trio clock)."""
+        self._paces = {name: Pace() for name in LISTS}
+        self._to_store: Catalog | None = None
+        self._storing = False
+        self._listener = Listener(self.changed, remark)
 
     def restore(self, server: Server) -> Cached | None:
         """Begin with what is cached for this very definition, if anything."""
         cached = self._cache.load(server.name, server.digest, time.time())
+        self._url = bool(server.url)
         self.catalog = cached.catalog if cached else None
         self.era = (cached.era if cached else "") or "auto"
         self._era_since = cached.verified_at if cached else 0.0
@@ -96,35 +89,66 @@ class Keeper:
             self.era = era
             self._era_since = time.time()
 
-    def notice(self, method: str, params: bytes) -> None:
-        """Take a notification of the server."""
-        if method == TOOLS_CHANGED:
-            self._changed()
+    # ------------------------------------------------------------ what is stale
 
-    def _changed(self) -> None:
-        """The list is not what it was."""
-        now = trio.current_time()
-        if now - self._noticed > FRUITLESS_FORGOTTEN:
-            self._fruitless = 0
-        self._noticed = now
-        if not self._uncovered:
-            self._uncovered = now
-        if not self.stale and self._fruitless < FRUITLESS:
-            self.stale = True
-            self.stale_since = now
-        self._notices += 1
-        self._wanted.set()
+    def pace(self, primitive: Primitive) -> Pace:
+        """Whether and since when the lists of a primitive are stale."""
+        return self._paces[primitive]
+
+    def look(self, primitive: Primitive) -> None:
+        """Somebody is about to see the lists of a primitive: they become stale if their time is over and
+        nobody would announce a change (5.18). Older servers' tools change with an announcement only."""
+        connection = self._connection
+        if connection is None:
+            return
+        known = [method for method in LISTS[primitive] if method in self._parts]
+        if not any(self._parts[method].failed for method in known):
+            if self._listener.announces(connection, primitive):
+                return
+            if primitive == "tools" and not connection.settled.revision.stateless:
+                return
+            now = trio.current_time()
+            if all(now < self._expires[method] for method in known):
+                return
+        self.changed(primitive)
+
+    def notice(self, method: str, params: bytes) -> None:
+        """Take a notification of the server; those that are no matter of the lists are passed over."""
+        if method == ACKNOWLEDGED:
+            self._listener.acknowledged(params)
+        elif method in NOTICES and not self._is_unasked(params):
+            self.changed(NOTICES[method])
+
+    def _is_unasked(self, params: bytes) -> bool:
+        """Whether a notice came without a stream where the era does not have that (4.8)."""
+        connection = self._connection
+        return connection is not None and (
+            connection.settled.revision.stateless and not self._listener.heard(params)
+        )
+
+    def changed(self, primitive: Primitive) -> None:
+        """The lists of a primitive are not what they were: they are stale until they were read again."""
+        connection = self._connection
+        if connection is None or primitive in primitives(connection.settled.capabilities):
+            self._paces[primitive].notice()
+
+    # ------------------------------------------------------------------- fetching
 
     async def fetch(self, connection: Connection) -> Catalog:
-        """Read the catalogue, for `take`. Raises what `fetch_catalog` raises."""
-        self._wanted = trio.Event()
-        self._uncovered = 0.0
-        noticed = self._notices
-        catalog = await fetch_catalog(connection)
-        self._fruitless = 0 if catalog != self.catalog else self._fruitless + 1
-        # A notice that came meanwhile is answered by the next fetch.
-        self.stale = noticed != self._notices and self._fruitless < FRUITLESS
-        self.stale_since = self._uncovered
+        """Read the whole catalogue, for `take`. Raises ServerError, Failure and ConnectionLost."""
+        self._mirrored = self._url and connection.settled.revision.stateless
+        begun = {name: pace.begin() for name, pace in self._paces.items()}
+        began = trio.current_time()
+        before = self.catalog or Catalog()
+        parts = await fetch_all(connection, before, mirrored=self._mirrored)
+        self._parts = dict(parts)
+        self._expires = {method: began + part.ttl for method, part in parts.items()}
+        catalog = assemble(connection, parts)
+        for name, pace in self._paces.items():
+            pace.end(begun[name], changed=self.catalog is None or _differs(name, before, catalog))
+            if any(parts[method].failed for method in LISTS[name] if method in parts):
+                # It gets a second chance in its own time, nobody waits for it.
+                pace.fail(begun[name])
         return catalog
 
     def take(self, catalog: Catalog) -> None:
@@ -136,81 +160,84 @@ class Keeper:
             self._changes.publish("catalog", self._name)
 
     async def store(self, server: Server, connection: Connection, catalog: Catalog) -> None:
-        """Keep the catalogue for times when the server does not run."""
-        revision = connection.settled.revision.name
-        store = partial(
-            self._cache.store, server.name, server.digest, catalog, self.era, revision, time.time()
-        )
-        if sum(len(tool.rest) for tool in catalog.tools) < LARGE:
-            store()
-        else:
-            # It takes its time; the loop is for others meanwhile.
-            await trio.to_thread.run_sync(store)
+        """Keep the catalogue for times when the server does not run. Of two, the later is written last."""
+        self._to_store = catalog
+        if self._storing:
+            return
+        self._storing = True
+        try:
+            while (known := self._to_store) is not None:
+                self._to_store = None
+                revision = connection.settled.revision.name
+                store = partial(
+                    self._cache.store, server.name, server.digest, known, self.era, revision, time.time()
+                )
+                if sum(part.size for part in self._parts.values()) < LARGE:
+                    store()
+                else:
+                    # It takes its time; the loop is for others meanwhile.
+                    await trio.to_thread.run_sync(store)
+        finally:
+            self._storing = False
 
     async def keep(self, server: Server, connection: Connection) -> None:
-        """Fetch again after notices: one refetch running, one waiting, storms paced. Until cancelled."""
-        credit = float(REFETCH_BURST)
-        then = trio.current_time()
+        """Fetch again after notices: of each primitive one refetch running, one waiting, storms paced.
+        Until cancelled, or the connection is lost."""
+        self._connection = connection
+        advertised = primitives(connection.settled.capabilities)
+        for primitive in self._paces.keys() - advertised:
+            self._paces[primitive] = Pace()
+        try:
+            async with trio.open_nursery() as nursery:
+                for primitive in advertised:
+                    nursery.start_soon(self._keep, server, connection, primitive)
+        finally:
+            self._connection = None
+
+    async def _keep(self, server: Server, connection: Connection, primitive: Primitive) -> None:
+        pace = self._paces[primitive]
         while True:
-            await self._wanted.wait()
-            now = trio.current_time()
-            rarer = 2.0 ** min(max(0, self._fruitless - FRUITLESS), 10)
-            refill = min(REFETCH_REFILL * rarer, REFETCH_REFILL_MAX)
-            credit = min(REFETCH_BURST, credit + (now - then) / refill)
-            then = now
-            if credit < 1:
-                await trio.sleep((1 - credit) * refill)
-                continue
-            credit -= 1
-            noticed = self._notices
+            await pace.turn()
+            before = self.catalog
+            begun = pace.begin()
             try:
-                catalog = await self.fetch(connection)
+                failures = await self._refetch(connection, primitive, begun)
             except ConnectionLost:
                 return
-            except Failure as e:
-                # Nobody waits for it any longer, unless there is a newer notice; but it is asked again.
-                self._remark(f"cannot list the tools again: {e.message}")
-                self.stale = self.stale and noticed != self._notices
-                self._fruitless += 1
-                self._wanted.set()
-                self._told()
-                continue
-            changed = catalog != self.catalog
-            self.take(catalog)
+            for method, failure in failures.items():
+                self._remark(f"{method} failed: {failure.message}")
             self._told()
-            if changed:
-                await self.store(server, connection, catalog)
+            if self.catalog is not None and self.catalog != before:
+                await self.store(server, connection, self.catalog)
+
+    async def _refetch(self, connection: Connection, primitive: Primitive, begun: int) -> dict[List, Failure]:
+        """Read the lists of one primitive again and publish what has changed. Raises ConnectionLost."""
+        pace = self._paces[primitive]
+        began = trio.current_time()
+        found, failures = await fetch_some(connection, primitive, self._parts, mirrored=self._mirrored)
+        for method, part in found.items():
+            self._parts[method] = part
+            self._expires[method] = began + part.ttl
+        for method in failures:
+            self._parts[method] = replace(self._parts[method], failed=True)
+        catalog = assemble(connection, self._parts)
+        if failures:
+            pace.fail(begun)
+        else:
+            pace.end(begun, changed=_differs(primitive, self.catalog or Catalog(), catalog))
+        self.take(catalog)
+        return failures
 
     async def listen(self, connection: Connection) -> None:
-        """A stateless server announces changes only on a stream that we ask for (5.14). Until cancelled."""
-        if not _announces(connection):
-            return
-        wait = LISTEN_AGAIN
-        while True:
-            began = trio.current_time()
-            try:
-                await connection.exchange(
-                    "subscriptions/listen",
-                    b'"notifications":{"toolsListChanged":true}',
-                    b"",
-                    Slot(0.0, 0.0, stream=True),
-                )
-            except ConnectionLost:
-                # The server ended this stream, or everything; then this task is cancelled presently.
-                pass
-            except Failure as e:
-                self._remark(f"subscriptions/listen ended: {e.message}")
-                if isinstance(e, ServerError) and e.server_code in (_METHOD_NOT_FOUND, _INVALID_PARAMS):
-                    return
-            # Nothing is replayed, so everything is listed again.
-            self._changed()
-            if trio.current_time() - began > LISTEN_AGAIN_MAX:
-                wait = LISTEN_AGAIN
-            await trio.sleep(wait)
-            wait = min(wait * 2, LISTEN_AGAIN_MAX)
+        """Ask for what the server offers to announce (5.14). Until cancelled."""
+        await self._listener.run(connection)
 
 
-def _announces(connection: Connection) -> bool:
-    tools = connection.settled.capabilities.get("tools")
-    announces = isinstance(tools, dict) and tools.get("listChanged") is True
-    return connection.settled.revision.stateless and announces
+def _differs(primitive: Primitive, before: Catalog, after: Catalog) -> bool:
+    match primitive:
+        case "tools":
+            return before.tools != after.tools
+        case "prompts":
+            return before.prompts != after.prompts
+        case "resources":
+            return before.resources != after.resources or before.templates != after.templates

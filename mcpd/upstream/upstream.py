@@ -23,6 +23,7 @@ from mcpd.transport.stdio import StderrRing
 from mcpd.upstream import retry
 from mcpd.upstream.attempt import Attempt, Surroundings
 from mcpd.upstream.connection import Connection
+from mcpd.upstream.fetch import Primitive
 from mcpd.upstream.health import Health, watch_sleep
 from mcpd.upstream.keeper import Keeper
 from mcpd.upstream.link import Link
@@ -93,8 +94,16 @@ class Upstream:
 
     @property
     def stale(self) -> bool:
-        """A list_changed notice came and the refetch is not through yet."""
-        return self._keeper.stale
+        """The tools are not what they were, and the refetch is not through yet."""
+        return self.stale_in("tools")
+
+    def stale_in(self, primitive: Primitive) -> bool:
+        """The same of all lists of one primitive."""
+        return self._keeper.pace(primitive).stale
+
+    def look(self, primitive: Primitive) -> None:
+        """Somebody is about to list: what is too old, and nobody announces, becomes stale (5.18)."""
+        self._keeper.look(primitive)
 
     @property
     def usable(self) -> bool:
@@ -136,15 +145,15 @@ class Upstream:
             self._interest -= 1
         raise Failure("unavailable", f'server "{self.name}" is still {self.status.state}', server=self.name)
 
-    async def fresh(self) -> None:
+    async def fresh(self, primitive: Primitive = "tools") -> None:
         """Wait until the catalogue covers the last notice, at most FRESH_WAIT after it (a22)."""
-        with trio.move_on_at(self._keeper.stale_since + FRESH_WAIT):
-            while self.stale and self._current() is not None:
+        with trio.move_on_at(self._keeper.pace(primitive).stale_since + FRESH_WAIT):
+            while self.stale_in(primitive) and self._current() is not None:
                 await self._news.wait()
 
     async def relist(self) -> None:
         """The server's listing seems to have changed without a word: wait for a new one, as `fresh` does."""
-        self._keeper.notice("notifications/tools/list_changed", b"")
+        self._keeper.changed("tools")
         await self.fresh()
 
     def succeeded(self) -> None:

@@ -1,4 +1,4 @@
-"""A server at the message level that answers tools/list, for tests of how a catalogue is kept."""
+"""A server at the message level that answers lists, for tests of how a catalogue is kept."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mcpd.transport.pending import Deadlines
 from mcpd.upstream.connection import Connection, Noticed
 from mcpd.upstream.opening import Settled
 
-Page = Callable[[dict[str, Any]], dict[str, Any]]
-"""From the params of tools/list to the members of the answer."""
+Page = Callable[[dict[str, Any]], dict[str, Any] | None]
+"""From the params of a list to the members of the answer; None for silence."""
 
 
 def tools(*names: str, **more: Any) -> dict[str, Any]:
@@ -22,8 +22,15 @@ def tools(*names: str, **more: Any) -> dict[str, Any]:
     return {"result": {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in names], **more}}
 
 
+def _unknown(params: dict[str, Any]) -> dict[str, Any]:
+    return {"error": {"code": -32601, "message": "unknown"}}
+
+
 class Lister:
-    """Both the server and the sending half of the transport to it; it answers at once."""
+    """Both the server and the sending half of the transport to it; it answers at once.
+
+    `page` answers tools/list, `others` the lists and requests that it names; the rest is not known.
+    """
 
     def __init__(
         self,
@@ -32,6 +39,7 @@ class Lister:
         capabilities: dict[str, Any] | None = None,
         revision: str = "2025-11-25",
         noticed: Noticed = lambda method, params: None,
+        others: dict[str, Page] | None = None,
     ) -> None:
         offered = {"tools": {}} if capabilities is None else capabilities
         settled = Settled(REVISIONS[revision], offered, {}, "be kind")
@@ -39,22 +47,33 @@ class Lister:
         """The params of every tools/list."""
         self.listens: list[int] = []
         """The id of every subscriptions/listen; they stay open."""
+        self.filters: list[dict[str, Any]] = []
+        """What each of them asked for."""
+        self.requests: list[tuple[str, dict[str, Any]]] = []
+        """Every other request, and every notification: its method and params."""
         self.remarks: list[str] = []
         self.deadlines = Deadlines()
-        self._page = page
+        self.pages: dict[str, Page] = {"tools/list": page, **(others or {})}
         self.connection = Connection(settled, self, self.deadlines, noticed, self.remarks.append)
 
     queued = 0
 
     def write(self, line: bytes) -> bool:
         message = json.loads(line)
-        if message["method"] == "tools/list":
-            params = message["params"]
-            params.pop("_meta")
-            self.asked.append(params)
-            self.says(id=message["id"], **self._page(params))
-        elif message["method"] == "subscriptions/listen":
+        method, params = message["method"], message["params"]
+        params.pop("_meta", None)
+        if method == "subscriptions/listen":
             self.listens.append(message["id"])
+            self.filters.append(params["notifications"])
+            return True
+        if method == "tools/list":
+            self.asked.append(params)
+        else:
+            self.requests.append((method, params))
+        if "id" in message:
+            answer = self.pages.get(method, _unknown)(params)
+            if answer is not None:
+                self.says(id=message["id"], **answer)
         return True
 
     def says(self, **members: Any) -> None:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpd.catalog.prompt import Argument, Prompt
+from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.tool import Annotations, Catalog, Tool
 from mcpd.upstream.cache import LEGACY_HOLDS, MAX_FILE, Cached, CatalogCache
 
@@ -26,6 +28,13 @@ CATALOG = Catalog(
     ),
     instructions="Use with care.",
     warnings=("tool x is left out",),
+    resources=(Resource("a:1", rb'"name":"\u00e4","size":1'), Resource("mcpd://s/a:2", b'"name":"n"')),
+    templates=(Template("a:{x}", b'"name":"n"'),),
+    prompts=(
+        Prompt("p", b""),
+        Prompt("q", b'"arguments":[{"name":"a","required":true}]', (Argument("a", True),)),
+    ),
+    features=frozenset({"tools", "resources", "resources.subscribe", "prompts"}),
 )
 
 
@@ -34,6 +43,19 @@ def test_a_catalogue_comes_back_byte_for_byte(tmp_path: Path) -> None:
     assert cache.load("s", "digest", 1000.0) is None
     cache.store("s", "digest", CATALOG, "modern", "2026-07-28", 1000.0)
     assert CatalogCache(tmp_path).load("s", "digest", 9e9) == Cached(CATALOG, "modern", "2026-07-28", 1000.0)
+
+
+def test_a_file_of_another_version_is_none(tmp_path: Path) -> None:
+    cache = CatalogCache(tmp_path)
+    cache.store("s", "digest", CATALOG, "modern", "r", 1.0)
+    path = tmp_path / "catalogue" / "s.json"
+    text = path.read_bytes()
+    for schema in (b"1", b"3"):
+        path.write_bytes(text.replace(b'"schema":2', b'"schema":' + schema))
+        assert cache.load("s", "digest", 1.0) is None
+    old = {"schema": 1, "name": "s", "digest": "digest", "era": "", "revision": "r", "verified_at": 1.0}
+    path.write_bytes(json.dumps({**old, "catalog": {}, "tools": []}).encode())
+    assert cache.load("s", "digest", 1.0) is None
 
 
 def test_the_files_are_private(tmp_path: Path) -> None:
@@ -175,6 +197,12 @@ def test_any_tool_comes_back(
         (b'"\\u00e4 ', b'"\xe4 '),
         (b'["","dHJ1ZQ=="]', b'["","dHJ1ZQp9"]'),
         (b'["","dHJ1ZQ=="]', b'["fQ==","dHJ1ZQ=="]'),
+        (b'"size":1', b'"size":-1'),
+        (b'{"uri":"a:1",', b'{"uri":"mcpd://s/a:2",'),
+        (b'{"uri":"a:1",', b'{"uri":"a:\\u0000",'),
+        (b'{"uriTemplate":"a:{x}",', b'{"uri":"a:{x}",'),
+        (b'{"name":"p"}', b"7"),
+        (b'"required":true', b'"required":1'),
     ],
 )
 def test_a_file_whose_texts_would_break_an_agents_line_is_none(
