@@ -24,8 +24,6 @@ SCHEME: Final = "mcpd://"
 #: An ASCII letter as an escape, with which "resource" could be written so that only a reader sees it.
 _SPELLED = re.compile(rb"\\u00[4-7]")
 
-_BACKSLASH: Final = ord("\\")
-
 _TEXT: Final = msgspec.json.Decoder(str)
 
 
@@ -72,7 +70,7 @@ def qualify_messages(result: Bounded, server: str) -> Bounded:
 
 def _may_link(text: bytes) -> bool:
     """Whether there may be a block of type "resource" or "resource_link"."""
-    return b'"resource' in text or (_BACKSLASH in text and _SPELLED.search(text) is not None)
+    return b'"resource' in text or (b"\\u00" in text and _SPELLED.search(text) is not None)
 
 
 def _changed(result: Bounded, key: str, change: Callable[[bytes, str], bytes], server: str) -> Bounded:
