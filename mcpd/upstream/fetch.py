@@ -271,7 +271,8 @@ async def _gather(connection: Connection, method: List, room: _Room) -> _Gathere
 
 async def _pages(connection: Connection, method: List, room: _Room) -> _Gathered:
     pages: list[list[bytes]] = []
-    ttl = inf
+    # Older revisions know no such hint, whatever a server sends (4.8).
+    ttl = inf if connection.settled.revision.stateless else 0.0
     seen: set[str] = set()
     members = b""
     size = count = 0

@@ -383,8 +383,10 @@ async def test_a_list_is_as_fresh_as_its_least_page(pages: list[dict[str, Any]],
         more = {} if number + 1 == len(pages) else {"nextCursor": str(number + 1)}
         return tools(f"t{number}", **pages[number], **more)
 
-    parts = await fetch_all(Lister(page).connection, Catalog(), mirrored=False)
-    assert parts["tools/list"].ttl == ttl
+    for revision, expected in (("2026-07-28", ttl), ("2025-11-25", 0.0)):
+        server = Lister(page, revision=revision)
+        parts = await fetch_all(server.connection, Catalog(), mirrored=False)
+        assert parts["tools/list"].ttl == expected, "older revisions have no such thing (4.8)"
 
 
 async def test_one_primitive_is_read_again_alone() -> None:
