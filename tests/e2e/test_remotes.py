@@ -200,6 +200,11 @@ def test_a_remote_is_added_and_tested_by_its_url(daemon: Daemon) -> None:
         assert far.url + "?[SECRET]" in daemon.ctl("list").stdout
         assert json.loads(daemon.ctl("test", "far", "--json").stdout)["ok"] is True
         assert "hello" in daemon.ctl("call", "far__echo", "text=hello").stdout
+        far.token = "Bearer t-1"
+        refused = daemon.ctl("reconnect", "far", check=False)
+        assert refused.returncode == 11
+        assert f"{daemon.folder}/servers.d/far.toml" in refused.stderr, "the next step (b27)"
+        assert "needs_auth" in daemon.ctl("logs", "far").stdout
         far.die()
         gone = daemon.ctl("reconnect", "far", check=False)
         assert gone.returncode == 12
