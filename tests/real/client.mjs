@@ -1,5 +1,5 @@
-// The official TypeScript SDK as an agent; the same interface as client.py, with the mode of version
-// negotiation ("legacy" or "auto") as the first argument.
+// The official TypeScript SDK as an agent on stdio; the same interface as client.py, with the mode of version
+// negotiation ("legacy" or "auto") as the argument.
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
 
@@ -7,8 +7,13 @@ const require = createRequire(new URL("../servers/", import.meta.url));
 const { Client } = require("@modelcontextprotocol/client");
 const { StdioClientTransport } = require("@modelcontextprotocol/client/stdio");
 
-const [mode, command, ...args] = process.argv.slice(2);
+const METHOD_NOT_FOUND = -32601;
+// The SDK says on the console, and so on stdout, that a server does not have a list.
+console.debug = console.error;
+
+const [mode] = process.argv.slice(2);
 const plan = JSON.parse(await text(process.stdin));
+const [command, ...args] = plan.command;
 
 const transport = new StdioClientTransport({ command, args, env: plan.env, stderr: "ignore" });
 const client = new Client(
@@ -17,21 +22,36 @@ const client = new Client(
 );
 await client.connect(transport);
 
-const tools = [];
-let cursor;
-do {
-  const page = await client.listTools(cursor === undefined ? {} : { cursor });
-  tools.push(...page.tools);
-  cursor = page.nextCursor;
-} while (cursor !== undefined);
+async function everything(ask, key) {
+  const entries = [];
+  let cursor;
+  do {
+    let page;
+    try {
+      page = await ask(cursor === undefined ? {} : { cursor });
+    } catch (error) {
+      if (error.code === METHOD_NOT_FOUND) return entries;
+      throw error;
+    }
+    entries.push(...page[key]);
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  return entries;
+}
 
-const results = [];
+const said = {
+  tools: await everything((page) => client.listTools(page), "tools"),
+  resources: await everything((page) => client.listResources(page), "resources"),
+  templates: await everything((page) => client.listResourceTemplates(page), "resourceTemplates"),
+  prompts: await everything((page) => client.listPrompts(page), "prompts"),
+  results: [],
+};
 for (const [name, args] of plan.calls) {
   try {
-    results.push(await client.callTool({ name, arguments: args }));
+    said.results.push(await client.callTool({ name, arguments: args }));
   } catch (error) {
-    results.push({ error: { code: error.code, message: error.message } });
+    said.results.push({ error: { code: error.code, message: error.message } });
   }
 }
 await client.close();
-process.stdout.write(JSON.stringify({ tools, results }));
+process.stdout.write(JSON.stringify(said));

@@ -1,8 +1,8 @@
 """The real servers: how each is started, on which data, and what is asked of every one of its tools.
 
-`@DIR@` is a folder that is made anew for each side, always at the same path. A call's `masks` are patterns
-whose matches may differ between two connections: what comes from the process itself, its environment or the
-clock. Nothing else may.
+`@DIR@` is a folder that is made anew for each side, always at the same path, and `@PORT@` a free port. A
+call's `masks` are patterns whose matches may differ between two connections: what comes from the process
+itself, its environment or the clock. Nothing else may.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ EPOCH = 1_700_000_000
 MOMENT = r"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d)?"
 STAMP = r"(?<=created: )[^\n\"\\]*|(?<=modified: )[^\n\"\\]*|(?<=accessed: )[^\n\"\\]*"
 DAY = r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b"
+UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 WHOLE_OBJECT = r"(?s)^\{.*\}$"
 DATED_BLOB = r"^UmVzb3VyY2Ug[A-Za-z0-9+/=]+$"
 """Base64 of "Resource 2: This is a base64 blob created at ..." (server-everything)."""
@@ -45,17 +46,32 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Way:
+    """How a server is started and reached by HTTP; `is_old`: by the transport of 2024-11-05."""
+
+    name: str
+    command: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    path: str = "/mcp"
+    is_old: bool = False
+
+
+@dataclass(frozen=True)
 class Plan:
     name: str
     command: tuple[str, ...]
+    """Starts it on stdio."""
     calls: tuple[Call, ...]
     env: dict[str, str] = field(default_factory=dict)
     prepare: Callable[[Path], None] = lambda folder: None
+    ways: tuple[Way, ...] = ()
+    whole: bool = True
+    """Whether every tool is called."""
 
     @property
-    def needs(self) -> Path | None:
-        """The file that must be there, for a server from npm."""
-        return Path(self.command[1]) if self.command[0] == "node" else None
+    def needs(self) -> Path:
+        """The file that must be there: the script of a server from npm, else its program."""
+        return Path(self.command[1] if self.command[0] == "node" else self.command[0])
 
 
 def call(tool: str, *masks: str, **arguments: Any) -> Call:
@@ -113,12 +129,16 @@ EVERYTHING = Plan(
         call("get-tiny-image"),
         call("gzip-file-as-resource", name="x.gz", data="data:text/plain,hello", outputType="resource"),
         call("gzip-file-as-resource", name="x.gz", data="data:text/plain,hello", outputType="resourceLink"),
-        call("toggle-simulated-logging"),
-        call("toggle-simulated-logging"),
-        call("toggle-subscriber-updates"),
-        call("toggle-subscriber-updates"),
+        call("toggle-simulated-logging", UUID),
+        call("toggle-simulated-logging", UUID),
+        call("toggle-subscriber-updates", UUID),
+        call("toggle-subscriber-updates", UUID),
         call("trigger-long-running-operation", duration=1, steps=4),
         call("simulate-research-query", topic="tasks"),
+    ),
+    ways=(
+        Way("http", npm("server-everything", "streamableHttp"), {"PORT": "@PORT@"}),
+        Way("sse", npm("server-everything", "sse"), {"PORT": "@PORT@"}, "/sse", is_old=True),
     ),
 )
 
