@@ -24,11 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conformance.home import SERVER, private_daemon
+from tests.e2e.harness import Daemon
 
 CHECKOUT = Path(__file__).parents[2]
 MODULES = CHECKOUT / "tests" / "servers" / "suite" / "node_modules"
 SUITE = ("node", str(MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"))
 SUPERGATEWAY = ("node", str(MODULES / "supergateway" / "dist" / "index.js"))
+BEARER = Path(__file__).with_name("bearer.mjs")
 FIXTURE = (sys.executable, "-m", "tests.conformance.fixture")
 BRIDGE = (sys.executable, "-I", "-m", "mcpctl", "bridge", "--server", SERVER)
 REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
@@ -71,13 +73,21 @@ WIRE_FREE = (
 
 
 @dataclass(frozen=True)
+class Reached:
+    """Where the suite finds a server, and what it needs to be let in."""
+
+    url: str
+    token: str = ""
+
+
+@dataclass(frozen=True)
 class Part:
     """One stack that is measured."""
 
     about: str
     revisions: tuple[str, ...]
-    serve: Callable[[], contextlib.AbstractContextManager[str]] | None
-    """Opens the stack and gives its URL; None: mcpd is the client."""
+    serve: Callable[[], contextlib.AbstractContextManager[Reached]] | None
+    """Opens the stack; None: mcpd is the client."""
     only: tuple[str, ...] = ()
     through_adaptor: bool = False
 
@@ -111,17 +121,17 @@ def started(
 
 
 @contextlib.contextmanager
-def fixture(*options: str) -> Iterator[str]:
+def fixture(*options: str) -> Iterator[Reached]:
     """The fixture on HTTP."""
     with started((*FIXTURE, *options, "--http", "0")) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         assert url, "the fixture did not start"
-        yield url.replace("127.0.0.1", "localhost")
+        yield Reached(url.replace("127.0.0.1", "localhost"))
 
 
 @contextlib.contextmanager
-def gateway(command: tuple[str, ...], environ: dict[str, str] | None = None) -> Iterator[str]:
+def gateway(command: tuple[str, ...], environ: dict[str, str] | None = None) -> Iterator[Reached]:
     """A server on stdio, made reachable by HTTP."""
     port = free_port()
     options = ("--outputTransport", "streamableHttp", "--stateful", "--port", str(port), "--logLevel", "none")
@@ -130,15 +140,30 @@ def gateway(command: tuple[str, ...], environ: dict[str, str] | None = None) -> 
         while not answers(port):
             assert time.monotonic() < end, "supergateway did not start"
             time.sleep(0.05)
-        yield f"http://localhost:{port}/mcp"
+        yield Reached(f"http://localhost:{port}/mcp")
 
 
 @contextlib.contextmanager
-def bridge() -> Iterator[str]:
-    """`mcpctl bridge --server`, before the fixture on HTTP."""
-    with contextlib.ExitStack() as stack:
-        daemon = stack.enter_context(private_daemon(url=stack.enter_context(fixture())))
-        yield stack.enter_context(gateway(BRIDGE, {**os.environ, **daemon.environ}))
+def mcpd(*options: str) -> Iterator[Daemon]:
+    """A daemon before the fixture on HTTP."""
+    with fixture(*options) as server, private_daemon(url=server.url) as daemon:
+        yield daemon
+
+
+@contextlib.contextmanager
+def bridge() -> Iterator[Reached]:
+    """`mcpctl bridge --server`."""
+    with mcpd() as daemon, gateway(BRIDGE, {**os.environ, **daemon.environ}) as reached:
+        yield reached
+
+
+@contextlib.contextmanager
+def endpoint(*options: str) -> Iterator[Reached]:
+    """The daemon's own endpoint, one server of it."""
+    with mcpd(*options) as daemon:
+        port = json.loads(daemon.ctl("--json", "endpoint", "enable", "--port", "0").stdout)["port"]
+        token = json.loads(daemon.ctl("--json", "endpoint", "token", "default").stdout)["token"]
+        yield Reached(f"http://localhost:{port}/server/{SERVER}", token)
 
 
 def free_port() -> int:
@@ -158,6 +183,13 @@ def answers(port: int) -> bool:
 PARTS = {
     "client": Part("mcpd as the client of the suite's servers", REVISIONS, None),
     "bridge": Part("`mcpctl bridge` behind supergateway", SERVER_REVISIONS, bridge, through_adaptor=True),
+    "endpoint": Part("mcpd's endpoint", SERVER_REVISIONS, endpoint),
+    "across": Part(
+        "mcpd's endpoint, before a server that knows 2025-11-25 at most",
+        SERVER_REVISIONS[-1:],
+        lambda: endpoint("--legacy"),
+        only=WIRE_FREE,
+    ),
     "fixture": Part("the fixture itself (no mcpd)", SERVER_REVISIONS, fixture),
     "gateway": Part(
         "the fixture on stdio behind supergateway (no mcpd)",
@@ -166,7 +198,10 @@ PARTS = {
         through_adaptor=True,
     ),
 }
-GROUPS = {"server": ("bridge",), "all": ("client", "bridge")}
+GROUPS = {
+    "server": ("endpoint", "bridge", "across"),
+    "all": ("client", "endpoint", "bridge", "across"),
+}
 
 
 # -- scenarios -----------------------------------------------------------------------------------------------
@@ -181,18 +216,18 @@ def scenarios(part: Part, revision: str) -> list[str]:
     return [name for name in names if not NOT_OURS.match(name) and (not part.only or name in part.only)]
 
 
-def run(part: Part, url: str, scenario: str, revision: str, folder: Path) -> list[str]:
+def run(part: Part, reached: Reached, scenario: str, revision: str, folder: Path) -> list[str]:
     """Why the scenario did not pass; empty when it did."""
-    what = (
-        ("client", "--command", "tests/conformance/client")
-        if part.serve is None
-        else ("server", "--url", url)
-    )
-    command = [*SUITE, *what, "--scenario", scenario, "--spec-version", revision, "-o", str(folder)]
+    if part.serve is None:
+        side = ("client", "--command", "tests/conformance/client")
+    else:
+        side = ("server", "--url", reached.url)
+    command = [*SUITE, *side, "--scenario", scenario, "--spec-version", revision, "-o", str(folder)]
     try:
         done = subprocess.run(
             [*command, "--timeout", str(PATIENCE * 1000)],
             cwd=CHECKOUT,
+            env=let_in(reached),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -205,6 +240,14 @@ def run(part: Part, url: str, scenario: str, revision: str, folder: Path) -> lis
     return judged(
         done.returncode, [json.loads(file.read_text()) for file in folder.rglob("checks.json")], may_warn
     )
+
+
+def let_in(reached: Reached) -> dict[str, str]:
+    """The suite's environment."""
+    if not reached.token:
+        return dict(os.environ)
+    options = f"{os.environ.get('NODE_OPTIONS', '')} --import={BEARER.as_uri()}"
+    return {**os.environ, "NODE_OPTIONS": options.strip(), "CONFORMANCE_TOKEN": reached.token}
 
 
 def judged(code: int, files: list[list[dict[str, str]]], may_warn: bool = False) -> list[str]:
@@ -232,13 +275,13 @@ def main(argv: list[str]) -> int:
     for name in options.parts:
         part = PARTS[name]
         for revision in options.revisions or part.revisions:
-            stack = contextlib.nullcontext("") if part.serve is None else part.serve()
+            stack = contextlib.nullcontext(Reached("")) if part.serve is None else part.serve()
             before = counts.copy()
-            with stack as url:
+            with stack as reached:
                 for scenario in scenarios(part, revision):
                     if options.only and scenario not in options.only:
                         continue
-                    counts[one(name, part, url, scenario, revision, kept)] += 1
+                    counts[one(name, part, reached, scenario, revision, kept)] += 1
             row = counts - before
             print(f"# {name} {revision}: {row['passed']} of {row['passed'] + row['failed']}", flush=True)
     if options.output is None and counts["failed"] == 0:
@@ -250,7 +293,7 @@ def main(argv: list[str]) -> int:
     return 0 if counts["passed"] and not counts["failed"] else 1
 
 
-def one(name: str, part: Part, url: str, scenario: str, revision: str, kept: Path) -> str:
+def one(name: str, part: Part, reached: Reached, scenario: str, revision: str, kept: Path) -> str:
     """Run and print one scenario: "passed", "failed" or "skipped"."""
     words = f"{name} {revision} {scenario}"
     if part.through_adaptor and scenario in ADAPTOR_FAILS:
@@ -259,7 +302,7 @@ def one(name: str, part: Part, url: str, scenario: str, revision: str, kept: Pat
     folder = kept / name / revision / scenario
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    why = run(part, url, scenario, revision, folder)
+    why = run(part, reached, scenario, revision, folder)
     outcome = "FAILED" if why else "passed"
     print(f"{outcome}  {words} ({time.monotonic() - began:.1f} s)", *why, sep="\n        ", flush=True)
     return outcome.lower()
@@ -277,12 +320,14 @@ def parsed(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("what", nargs="*", metavar="PART|REVISION", help="default: all, every revision")
     parser.add_argument("--only", action="append", metavar="SCENARIO", help="this scenario alone; repeatable")
     parser.add_argument("--url", help="measure the server at this URL instead of a part")
+    parser.add_argument("--token", default="", help="the bearer token for --url")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="keep the suite's results here")
-    options = parser.parse_args(argv)
+    options = parser.parse_intermixed_args(argv)
     options.revisions = [word for word in options.what if word in REVISIONS]
     named = [word for word in options.what if word not in REVISIONS] or ["url" if options.url else "all"]
     if options.url:
-        PARTS["url"] = Part(options.url, SERVER_REVISIONS, lambda: contextlib.nullcontext(options.url))
+        given = Reached(options.url, options.token)
+        PARTS["url"] = Part(options.url, SERVER_REVISIONS, lambda: contextlib.nullcontext(given))
     options.parts = [part for word in named for part in GROUPS.get(word, (word,))]
     for part in options.parts:
         if part not in PARTS:
