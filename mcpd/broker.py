@@ -13,6 +13,8 @@ from mcpd.config.spec import Config, Problem, Server
 from mcpd.consent.state import StateBook
 from mcpd.errors import Failure
 from mcpd.journal import Journal
+from mcpd.protocol.abilities import Ability
+from mcpd.rows import ViewKey
 from mcpd.upstream.fleet import Fleet
 from mcpd.views import Views
 
@@ -27,6 +29,16 @@ class AttachedSession(Protocol):
     agent: str
     pid: int
     exe: str
+
+    @property
+    def key(self) -> ViewKey:
+        """What it may see."""
+        ...
+
+    @property
+    def abilities(self) -> Ability:
+        """What it can be asked (5.1)."""
+        ...
 
     def changed(self) -> None:
         """Some catalogue or server changed; tell the agent if what it was shown did."""

@@ -12,17 +12,22 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import msgspec
+import trio
 
 from mcpd import listing
 from mcpd.broker import Broker
 from mcpd.catalog import content
 from mcpd.errors import Failure
 from mcpd.journal import Entry
+from mcpd.policy.asks import UNDECLARED
 from mcpd.policy.decide import Deny
 from mcpd.protocol import dialect
+from mcpd.protocol.abilities import NONE, Ability
+from mcpd.protocol.input import ROUNDS as ROUNDS_OF
+from mcpd.protocol.input import Wanted, read_wanted, wants_input
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.rows import Native, Row
-from mcpd.transport.pending import Asker
+from mcpd.transport.pending import Ask, Asker
 from mcpd.upstream.request import Superseded, Watch, request
 from mcpd.upstream.ticket import Ticket, Withdrawn
 from mcpd.upstream.upstream import Upstream
@@ -36,6 +41,28 @@ class Caller(msgspec.Struct, frozen=True):
     agent: str
     pid: int
     exe: str
+
+
+class Silent(msgspec.Struct, frozen=True):
+    """An asker that can be told and asked nothing, and counts as somebody all the same: what a server
+    says while it serves this one must not be taken for what it says to another (n03)."""
+
+    session: str
+    level: int | None = None
+    abilities: Ability = NONE
+
+    @property
+    def party(self) -> str:
+        return self.session
+
+    def progressed(self, raw: bytes) -> None:
+        pass
+
+    def logged(self, raw: bytes) -> None:
+        pass
+
+    def asked(self, ask: Ask) -> None:
+        ask.refuse(UNDECLARED, "the client serves no requests")
 
 
 #: The step that asks the server, see `upstream.request`.
@@ -54,6 +81,68 @@ Send = Callable[
     ],
     Awaitable[bytes],
 ]
+
+#: Rounds of one request, and the seconds before a round without questions is repeated (5.13).
+ROUNDS = 10
+PAUSE = 0.05
+PAUSE_MAX = 0.25
+
+#: The members of the next round's params, without braces, from what a server wants to know.
+Gather = Callable[[Upstream, Wanted], Awaitable[bytes]]
+
+
+class InputRequired(Failure):
+    """The caller is asked by the answer to its request; what was not known yet has not been done."""
+
+    def __init__(self, result: bytes) -> None:
+        super().__init__("input_required", "the server needs answers first")
+        self.result = result
+
+
+class Rounds(msgspec.Struct, frozen=True):
+    """`request`, as the step that asks the server, as often as the server wants to know more first (5.13)."""
+
+    gather: Gather
+    first: bytes = b""
+    """Members of the first round's params, where the caller has answered before."""
+
+    async def __call__(
+        self,
+        upstream: Upstream,
+        ticket: Ticket,
+        method: str,
+        members: bytes,
+        kept_meta: bytes,
+        idle: float,
+        total: float,
+        asker: Asker | None,
+        may_replay: Callable[[bool], bool],
+        holds: Callable[[], bool],
+    ) -> bytes:
+        """Raises what `request` does, and what `gather` does."""
+        more = self.first
+        pause = PAUSE
+        for _ in range(ROUNDS):
+            asked = b",".join(part for part in (members, more) if part)
+            raw = await request(
+                upstream, ticket, method, asked, kept_meta, idle, total, asker, may_replay, holds
+            )
+            if method not in ROUNDS_OF or not wants_input(raw):
+                return raw
+            wanted = read_wanted(raw)
+            with ticket.stoppable():
+                if not wanted.input_requests:
+                    await trio.sleep(pause)
+                    pause = min(2 * pause, PAUSE_MAX)
+                more = await self.gather(upstream, wanted)
+            if not holds():
+                raise Superseded
+        raise Failure(
+            "bad_answer",
+            f'server "{upstream.name}" wanted more input {ROUNDS} times',
+            server=upstream.name,
+        )
+
 
 #: How often a call is decided when what it was decided on changes while it waits for its server.
 DECISIONS = 3

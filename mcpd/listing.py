@@ -13,6 +13,7 @@ from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE
 from mcpd.config.spec import Agent
 from mcpd.errors import Failure
 from mcpd.policy import rules
+from mcpd.protocol.abilities import NONE, Ability
 from mcpd.rows import Row, ViewKey
 from mcpd.upstream.upstream import REACH, Upstream
 from mcpd.views import View
@@ -69,6 +70,15 @@ def wanted(broker: Broker, key: ViewKey) -> list[Upstream]:
     """The servers that the agent may use in this view, whether their catalogue is known or not."""
     agent = _agent_of(broker, key)
     return [upstream for upstream in broker.fleet.all() if _is_wanted(upstream, agent, key)]
+
+
+def available(broker: Broker, server: str) -> Ability:
+    """What the attached agents that may use a server can be asked, together (5.1)."""
+    found = NONE
+    for session in broker.sessions.values():
+        if session.abilities and any(each.name == server for each in wanted(broker, session.key)):
+            found |= session.abilities
+    return found
 
 
 async def _complete(broker: Broker, key: ViewKey, waiter: str) -> None:

@@ -16,8 +16,10 @@ from typing import Protocol
 
 import trio
 
+from mcpd.agents.asks import Asks
 from mcpd.agents.identity import Attach, Peer, check_root
 from mcpd.agents.notices import Notices
+from mcpd.agents.parked import Parked
 from mcpd.broker import Broker
 from mcpd.calls import Caller
 from mcpd.catalog.names import server_name_problem
@@ -25,6 +27,7 @@ from mcpd.errors import KINDS, Failure
 from mcpd.listing import DEFAULT_AGENT, find_agent
 from mcpd.policy.rules import may_use_server
 from mcpd.protocol import jsonrpc
+from mcpd.protocol.abilities import NONE, Ability
 from mcpd.protocol.framing import LINE_LIMIT
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
@@ -132,7 +135,11 @@ class Session:
         self.key = ViewKey((agent, "", frozenset()))
         self.caller = Caller(self.id, agent, peer.pid, peer.exe)
         self.revision: Revision | None = None
+        self.abilities: Ability = NONE
+        """What it can be asked: by its handshake, or by all its stateless requests so far (5.1)."""
         self.notices = Notices(self, nursery)
+        self.asks = Asks(self, nursery)
+        self.parked = Parked(self, nursery, clients)
         self.opens = True
         """Whether an `initialize` can open it; else all requests are stateless."""
         self.refusal: Failure | None = None
@@ -238,6 +245,10 @@ class Session:
         if self.outlet.queued > QUEUE_HIGH:
             await self.outlet.drained()
         answer = await self._face.serve(self, message, key, on, ticket)
+        if self._running.get(on) is not ticket:
+            # It was answered before it was through, see `answer_now`.
+            self._serving += 1
+            return
         del self._running[on]
         if batch is not None:
             batch.put(key, answer)
@@ -245,6 +256,16 @@ class Session:
             self.outlet.answer(answer, on)
         else:
             self.outlet.unanswered(on)
+        if self._finished:
+            self._end_when_answered()
+
+    def answer_now(self, on: bytes, line: bytes) -> None:
+        """Answer a request whose handler goes on, and takes no place meanwhile; what the handler returns is
+        not for this request any more (8.2)."""
+        del self._running[on]
+        self._serving -= 1
+        self.outlet.answer(line, on)
+        self.serve()
         if self._finished:
             self._end_when_answered()
 
@@ -257,7 +278,7 @@ class Session:
         """
         first, self._attachable = self._attachable, False
         if not message.method:
-            # mcpd asks agents nothing yet, so no answer is expected (2).
+            self.asks.answered(message)
             return
         key = message.key
         if not key:
@@ -332,6 +353,8 @@ class Session:
     # ----------------------------------------------------------- notifications
 
     def _notified(self, message: Message) -> None:
+        if message.method == "notifications/roots/list_changed":
+            self.asks.roots_changed()
         if message.method != "notifications/cancelled":
             return
         try:
@@ -344,6 +367,10 @@ class Session:
         """Tell the agent something, unless it does not read. `on`: the request that it belongs to."""
         if not self.behind:
             self.outlet.write(jsonrpc.notification_line(method, params), on)
+
+    def say(self, line: bytes, on: bytes) -> None:
+        """Send the agent a request, or what concerns one; unlike a notice it is never left out."""
+        self.outlet.write(line, on)
 
     def changed(self) -> None:
         """Catalogues or servers changed: the agent hears of it if what it was shown did."""

@@ -6,10 +6,13 @@ this run of the daemon alone, whose secret they are made with.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 
 import msgspec
+
+from mcpd.errors import Failure
 
 
 def seal(secret: bytes, text: str, *bound: str | int) -> str:
@@ -30,3 +33,28 @@ def unseal(secret: bytes, value: str, *bound: str | int) -> str | None:
 def _code(secret: bytes, text: str, bound: tuple[str | int, ...]) -> str:
     whole = msgspec.json.encode((text, *bound))
     return hashlib.blake2b(whole, key=secret, digest_size=16).hexdigest()
+
+
+def seal_round(secret: bytes, text: str, session: str, request: tuple[str, str]) -> str:
+    """A request state: good for the same session and the same request alone (8.2).
+
+    `request`: its method and a digest of all that it asks for.
+    """
+    coded = base64.urlsafe_b64encode(text.encode()).decode()
+    return seal(secret, coded, "round", session, *request)
+
+
+def read_round(secret: bytes, state: str, session: str, request: tuple[str, str]) -> str:
+    """Raises Failure `invalid_params` for a state that was not made for just this request."""
+    coded = unseal(secret, state, "round", session, *request)
+    if coded is None:
+        raise unknown()
+    return base64.urlsafe_b64decode(coded).decode()
+
+
+def unknown() -> Failure:
+    return Failure(
+        "invalid_params",
+        "unknown, altered or outdated requestState",
+        hint="send the request without it again",
+    )

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import trio
 
-from mcpd import __version__, admin
+from mcpd import __version__, admin, listing
 from mcpd.agents import serve as agents
 from mcpd.broker import Broker
 from mcpd.changes import Changes
@@ -141,7 +141,7 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
     fleet = Fleet(changes, cache, environ, marker, open_files, guard.add, guard.remove)
     # A lazy server starts when somebody wants it, not because the daemon did (D5, b01).
     fleet.apply(config, state.switched_off(), {}, connect=False)
-    return Broker(
+    broker = Broker(
         config=config,
         fleet=fleet,
         journal=Journal(Path(paths.journal_db), settings.journal_keep_days, settings.journal_keep_bytes),
@@ -156,6 +156,8 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
         started=time.time(),
         secret=secrets.token_bytes(32),
     )
+    fleet.available = partial(listing.available, broker)
+    return broker
 
 
 def _report(problems: tuple[Problem, ...]) -> None:

@@ -34,7 +34,8 @@ ADDRESS = 4000
 ANSWER_MAX = 4 * 1024 * 1024
 ROOTS_MAX = 100
 
-_METHOD_NOT_FOUND = -32601
+#: The code for what a client has not declared.
+UNDECLARED = -32601
 _INVALID_PARAMS = -32602
 _INTERNAL = -32603
 
@@ -107,7 +108,7 @@ def check_declared(question: Question, abilities: Ability) -> None:
         return
     kind = {ELICIT: ELICITATION, SAMPLE: Ability.SAMPLING, ROOTS: Ability.ROOTS}[question.method]
     if not abilities & kind:
-        raise Refused(_METHOD_NOT_FOUND, f"the client does not serve {question.method}")
+        raise Refused(UNDECLARED, f"the client does not serve {question.method}")
     raise Refused(_INVALID_PARAMS, f"the client does not serve {question.method} in this form")
 
 

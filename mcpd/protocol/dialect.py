@@ -11,6 +11,7 @@ import msgspec
 
 from mcpd import __version__
 from mcpd.errors import Failure
+from mcpd.protocol.abilities import NONE, Ability, declare
 from mcpd.protocol.jsonrpc import ABSENT
 from mcpd.protocol.revisions import NEWEST_HANDSHAKE, Revision
 from mcpd.protocol.shapes import (
@@ -43,11 +44,17 @@ def _members(values: dict[str, Any]) -> bytes:
 # ------------------------------------------------------------- towards servers
 
 
-def standing_meta(revision: Revision) -> bytes:
-    """The `_meta` members that every request to a server of this revision carries (4.2)."""
+def standing_meta(revision: Revision, can: Ability = NONE) -> bytes:
+    """The `_meta` members that every request to a server of this revision carries (4.2).
+
+    `can`: what the caller can be asked.
+    """
     if not revision.stateless:
         return b""
-    return _members({META_REVISION: revision.name, META_CAPABILITIES: {}, META_CLIENT: IMPLEMENTATION})
+    capabilities = declare(can, stateless=True)
+    return _members(
+        {META_REVISION: revision.name, META_CAPABILITIES: capabilities, META_CLIENT: IMPLEMENTATION}
+    )
 
 
 def params(members: bytes, *metas: bytes) -> bytes:
@@ -58,8 +65,8 @@ def params(members: bytes, *metas: bytes) -> bytes:
     return b"{" + members + b"}"
 
 
-def initialize_params(revision: str) -> bytes:
-    return _encode({"protocolVersion": revision, "capabilities": {}, "clientInfo": IMPLEMENTATION})
+def initialize_params(revision: str, capabilities: dict[str, Any]) -> bytes:
+    return _encode({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": IMPLEMENTATION})
 
 
 def request_line(key: bytes, method: str, members: bytes, standing: bytes, kept: bytes) -> bytes:

@@ -7,16 +7,38 @@ task, only while there are any.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import trio
 
 from mcpd.errors import Failure
+from mcpd.protocol.abilities import Ability
+from mcpd.protocol.input import Question
 
 Outcome = bytes | BaseException
 
 #: How late a deadline may be noticed, in seconds.
 SWEEP = 0.1
+
+
+class Ask(Protocol):
+    """A question of a server, until it is answered, refused or no longer open."""
+
+    server: str
+    question: Question
+    closed: Callable[[], None]
+    """Called once when nobody waits for an answer any more; not after `answer` and `refuse`."""
+
+    def answer(self, result: bytes) -> None:
+        """The result's JSON text, as the server gets it."""
+        ...
+
+    def refuse(self, code: int, message: str) -> None: ...
+
+    def spend(self) -> None:
+        """Count it among those that reach an agent. Raises `policy.asks.Refused` when there were too many."""
+        ...
 
 
 class Asker(Protocol):
@@ -25,6 +47,17 @@ class Asker(Protocol):
     @property
     def session(self) -> str:
         """The attached session's id."""
+        ...
+
+    @property
+    def party(self) -> str:
+        """Who may be meant by a question that names no request: the session, or one request alone where
+        many clients share a session (DESIGN 7)."""
+        ...
+
+    @property
+    def abilities(self) -> Ability:
+        """What the caller has declared that it can be asked (5.1)."""
         ...
 
     @property
@@ -40,12 +73,36 @@ class Asker(Protocol):
         """A log message of a level that is wanted; `raw`: its params' JSON text."""
         ...
 
+    def asked(self, ask: Ask) -> None:
+        """The server asks the caller something. Must not wait."""
+        ...
+
+
+class Held(Protocol):
+    """Why a request's time does not run."""
+
+    def ended(self) -> None:
+        """The request is over."""
+        ...
+
+
+class _Hold:
+    """A request's clock while it stands still."""
+
+    __slots__ = ("by", "expires", "since")
+
+    def __init__(self, since: float, expires: float) -> None:
+        self.by: list[Held] = []
+        self.since = since
+        self.expires = expires
+
 
 class Slot:
     """One request on its way: `wait` returns the result's JSON text or raises its failure."""
 
     __slots__ = (
         "_ceiling",
+        "_hold",
         "_outcome",
         "_task",
         "asker",
@@ -72,6 +129,7 @@ class Slot:
         self.total = total
         self.expires = 0.0
         self._ceiling = 0.0
+        self._hold: _Hold | None = None
         self.asker = asker
         self.stream = stream
         """The request stands for a stream of notices, which the server may end (5.14)."""
@@ -86,10 +144,44 @@ class Slot:
 
     def progressed(self, now: float) -> None:
         """The idle time begins again."""
+        if self._hold is not None:
+            now = self._hold.since
         expires = now + self.idle if self.idle else 0.0
         if self._ceiling and (not expires or self._ceiling < expires):
             expires = self._ceiling
-        self.expires = expires
+        if self._hold is None:
+            self.expires = expires
+        else:
+            self._hold.expires = expires
+
+    @property
+    def held(self) -> bool:
+        """Whether the clock stands still."""
+        return self._hold is not None
+
+    def hold(self, by: Held, now: float) -> None:
+        """The clock stands still until `release` by everyone: waiting for a person does not count (D9)."""
+        if self._hold is None:
+            self._hold = _Hold(now, self.expires)
+            self.expires = 0.0
+        self._hold.by.append(by)
+
+    def release(self, by: Held, now: float) -> None:
+        hold = self._hold
+        if hold is None or by not in hold.by:
+            return
+        hold.by.remove(by)
+        if not hold.by:
+            self._hold = None
+            stood = now - hold.since
+            self._ceiling += stood if self._ceiling else 0.0
+            self.expires = hold.expires + stood if hold.expires else 0.0
+
+    def over(self) -> None:
+        """The request has ended; who holds its clock is told."""
+        hold, self._hold = self._hold, None
+        for by in hold.by if hold is not None else ():
+            by.ended()
 
     @property
     def used_up(self) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import trio
 
 from mcpd.changes import Changes
 from mcpd.config.spec import Server
+from mcpd.protocol.abilities import Ability
 from mcpd.transport.base import ConnectFailed
 from mcpd.transport.pending import Deadlines
 from mcpd.transport.reader import Reader
@@ -19,6 +21,7 @@ from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.connection import Connection, Noticed
 from mcpd.upstream.link import Link
 from mcpd.upstream.opening import Opening
+from mcpd.upstream.relay import Relay
 
 #: Seconds for a whole attempt up to the catalogue (c12).
 STDIO_TIMEOUT = 30.0
@@ -41,15 +44,17 @@ class Surroundings(msgspec.Struct, frozen=True):
     """Told the pid of each server process that was started..."""
     ended: Callable[[int], None]
     """...and when all of its tree is gone."""
+    available: Callable[[str], Ability]
+    """What the attached sessions that may use the server of this name can be asked."""
 
 
-def opening_for(server: Server, known: str) -> Opening:
+def opening_for(server: Server, known: str, capabilities: dict[str, Any]) -> Opening:
     """How the conversation begins; what the definition says comes before what is `known` (4.6)."""
     match server.protocol:
         case "auto":
-            return Opening(known)
+            return Opening(known, capabilities=capabilities)
         case "legacy":
-            return Opening("legacy", pinned=True)
+            return Opening("legacy", pinned=True, capabilities=capabilities)
         case _:
             return Opening("modern", pinned=True)
 
@@ -58,7 +63,7 @@ class Attempt:
     """What is started here lives in `nursery` and cleans up behind itself when that is cancelled.
 
     `noticed` is told what the server announces, `withdraw` called when the connection is lost, `started`
-    told the pid of each process.
+    told the pid of each process, `relay` gets what the server asks.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class Attempt:
         noticed: Noticed,
         withdraw: Callable[[], None],
         started: Callable[[int], None],
+        relay: Relay,
     ) -> None:
         self.server = server
         self._around = around
@@ -78,6 +84,7 @@ class Attempt:
         self._noticed = noticed
         self._withdraw = withdraw
         self._started = started
+        self._relay = relay
         self.verdict = "auto"
         """The era to remember, once `open` has returned."""
 
@@ -95,14 +102,15 @@ class Attempt:
 
     async def open(self, known: str) -> tuple[Link, Connection]:
         """`known`: what the server spoke before, "legacy", "modern" or "auto". Raises ConnectFailed."""
-        link = await self._start(opening_for(self.server, known))
+        capabilities = self._relay.begin(self.server)
+        link = await self._start(opening_for(self.server, known, capabilities))
         try:
             return link, await self._settle(link)
         except ConnectFailed as e:
             if e.reason != "exited" or not link.opening.fresh_may_help:
                 raise
         # Some older servers leave on anything before `initialize`: once more, in their way (4.4).
-        link = await self._start(Opening("legacy", pinned=True))
+        link = await self._start(Opening("legacy", pinned=True, capabilities=capabilities))
         return link, await self._settle(link)
 
     async def _start(self, opening: Opening) -> Link:
@@ -110,7 +118,7 @@ class Attempt:
         marker = f"{around.marker}{next(around.spawns)}."
         plan = launch.plan(self.server, around.environ, marker)
         process = await Stdio.spawn(plan, self._ring, self._nursery, around.reader, around.open_files)
-        link = Link(process, opening, around.deadlines, self._noticed, self._remark)
+        link = Link(process, opening, around.deadlines, self._noticed, self._remark, relay=self._relay)
         self._nursery.start_soon(self._run, process, link)
         self._started(process.pid)
         return link

@@ -12,11 +12,13 @@ import trio
 
 from mcpd.errors import Failure, ServerError
 from mcpd.protocol import dialect, jsonrpc
+from mcpd.protocol.abilities import NONE, Ability
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.shapes import LEVELS, CancelledParams, ErrorShape, LevelParams, ProgressParams, read_result
 from mcpd.transport.base import ConnectionLost, Outlet, Unanswered
 from mcpd.transport.pending import Asker, Deadlines, Slot
-from mcpd.upstream.opening import Settled, refusal
+from mcpd.upstream.opening import Settled
+from mcpd.upstream.relay import Relay
 
 #: Told the method and the params' JSON text (empty when absent) of what a server announces.
 Noticed = Callable[[str, bytes], None]
@@ -41,8 +43,10 @@ class Connection:
         deadlines: Deadlines,
         noticed: Noticed,
         remark: Callable[[str], None],
+        relay: Relay | None = None,
     ) -> None:
-        """`noticed` is told of notifications that concern no request; `remark` gets notes for the log."""
+        """`noticed` is told of notifications that concern no request; `remark` gets notes for the log;
+        `relay` gets what the server asks, else nobody can be asked anything."""
         self.settled = settled
         self.last_sent = 0.0
         """When the last request was sent (trio clock)."""
@@ -53,10 +57,14 @@ class Connection:
         self._notice = noticed
         self._remark = remark
         self._standing = dialect.standing_meta(settled.revision)
+        self._standings: dict[Ability, bytes] = {}
+        """The same for callers that can be asked something."""
+        self._relay = relay or Relay("", lambda: NONE, "", remark)
         self._logs_by_request = settled.revision.stateless and "logging" in settled.capabilities
         self._pending: dict[bytes, Slot] = {}
         self._next = FIRST_ID
         self._lost = False
+        self._relay.wire = self
 
     @property
     def busy(self) -> bool:
@@ -78,7 +86,10 @@ class Connection:
         self._next += 1
         if self._logs_by_request and slot.asker is not None and slot.asker.level is not None:
             kept_meta = dialect.with_level(kept_meta, LEVELS[slot.asker.level])
-        line = dialect.request_line(key, method, members, self._standing, kept_meta)
+        standing = self._standing
+        if standing and slot.asker is not None and slot.asker.abilities:
+            standing = self._standing_for(slot.asker.abilities)
+        line = dialect.request_line(key, method, members, standing, kept_meta)
         if self._lost or not self._sender.write(line):
             raise ConnectionLost
         slot.written = True
@@ -88,6 +99,14 @@ class Connection:
         if slot.expires:
             self._deadlines.add(slot)
         return key
+
+    def _standing_for(self, declared: Ability) -> bytes:
+        """What a stateless server is told with a request whose caller can be asked something (4.2, 5.1)."""
+        known = self._relay.mask(declared)
+        standing = self._standings.get(known)
+        if standing is None:
+            standing = self._standings[known] = dialect.standing_meta(self.settled.revision, known)
+        return standing
 
     async def exchange(
         self,
@@ -116,6 +135,10 @@ class Connection:
             self._deadlines.discard(slot)
             if self._pending.pop(key, None) is not None:
                 self._cancel(key)
+            if slot.held:
+                slot.over()
+            if self._relay.turns is not None:
+                self._relay.turns.moved()
 
     async def ask(self, method: str, members: bytes = b"", *, timeout: float) -> bytes:
         """A request of mcpd's own."""
@@ -163,7 +186,7 @@ class Connection:
         elif not message.method:
             self._answered(message, on)
         elif message.id:
-            self._asked(message)
+            self._asked(message, on)
         else:
             self._noticed(message, on)
 
@@ -174,11 +197,13 @@ class Connection:
         `on`: the request on whose own stream the message came. Where it came on the one that all share,
         it can be told only while one session alone has requests here.
         """
-        if on:
-            slot = self._pending.get(on)
-            return [slot.asker] if slot is not None and slot.asker is not None else []
-        askers = [slot.asker for slot in self._pending.values() if slot.asker is not None]
+        askers = [slot.asker for slot in self.slots(on) if slot.asker is not None]
         return askers if len({asker.session for asker in askers}) == 1 else []
+
+    def slots(self, on: bytes) -> list[Slot]:
+        """The requests under way that somebody has made; with `on`, the id's JSON text, that one alone."""
+        found = [self._pending.get(on)] if on else self._pending.values()
+        return [slot for slot in found if slot is not None and slot.asker is not None and not slot.settled]
 
     def _answered(self, message: Message, on: bytes) -> None:
         key = message.key
@@ -216,7 +241,7 @@ class Connection:
         if isinstance(failure, Unanswered) and failure.kind != "too_large":
             self.doubted()
 
-    def _asked(self, message: Message) -> None:
+    def _asked(self, message: Message, on: bytes) -> None:
         if self.settled.revision.stateless:
             self._remark(f"request {message.method[:100]!r} on a stateless connection dropped")
         elif len(message.key) > LONGEST_ID or self._sender.queued > QUEUE_MAX:
@@ -224,15 +249,22 @@ class Connection:
                 f"request {message.method[:100]!r} not answered: the server does not read, or its id is odd"
             )
         else:
-            self._sender.write(refusal(message))
+            self._relay.asked(self, message, on)
+
+    def answer(self, line: bytes) -> None:
+        """Send an answer to one of the server's requests."""
+        if not self._lost and self._sender.queued <= QUEUE_MAX:
+            self._sender.write(line)
 
     def _noticed(self, message: Message, on: bytes) -> None:
         match message.method:
             case "notifications/progress":
                 self._progressed(bytes(message.params))
             case "notifications/cancelled":
-                # A server ends a listen stream so; nothing else of ours may be cancelled by it (5.14).
+                # Of its own questions, and to end a listen stream; nothing else may be cancelled so (5.14).
                 params = read_result(bytes(message.params or b"{}"), CancelledParams)
+                if params is not None and not self.settled.revision.stateless:
+                    self._relay.cancelled(bytes(params.request_id))
                 slot = self._pending.get(bytes(params.request_id)) if params else None
                 if slot is not None and slot.stream:
                     slot.settle(ConnectionLost())

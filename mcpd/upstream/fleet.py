@@ -11,6 +11,7 @@ import trio
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Faulty, Server
 from mcpd.errors import Failure
+from mcpd.protocol.abilities import NONE, Ability
 from mcpd.transport.pending import Deadlines
 from mcpd.transport.reader import Reader
 from mcpd.upstream.attempt import Surroundings
@@ -36,6 +37,8 @@ class Fleet:
         """`marker`: prefix of the marker of every child; `open_files`: the soft limit children get;
         `spawned` and `ended` are told the pid of each server process, for who must know when mcpd dies."""
         self.changes = changes
+        self.available: Callable[[str], Ability] = lambda server: NONE
+        """What the attached sessions that may use a server can be asked."""
         self.deadlines = Deadlines()
         self.reader = Reader()
         self._around = Surroundings(
@@ -49,6 +52,7 @@ class Fleet:
             open_files=open_files,
             spawned=spawned,
             ended=ended,
+            available=lambda server: self.available(server),
         )
         self._upstreams: dict[str, Upstream] = {}
         self._scopes: dict[str, trio.CancelScope] = {}
@@ -68,6 +72,7 @@ class Fleet:
         for upstream in self._upstreams.values():
             upstream.users.discard(session)
             upstream.wanters.discard(session)
+            upstream.relay.forget(session)
             upstream.wishes.forget(session)
 
     def find(self, name: str) -> Upstream:

@@ -11,6 +11,7 @@ from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Sender, U
 from mcpd.transport.pending import Deadlines
 from mcpd.upstream.connection import Connection, Noticed
 from mcpd.upstream.opening import PROBE_SILENCE, Opening
+from mcpd.upstream.relay import Relay
 
 
 class Link:
@@ -27,8 +28,10 @@ class Link:
         noticed: Noticed,
         remark: Callable[[str], None],
         silence: float = PROBE_SILENCE,
+        relay: Relay | None = None,
     ) -> None:
-        """`silence`: seconds after the probe until the server is asked in the older way."""
+        """`silence`: seconds after the probe until the server is asked in the older way; `relay` gets what
+        the server asks."""
         self.opening = opening
         self.connection: Connection | None = None
         self.ending = Ending("failed", "the connection ended")
@@ -37,6 +40,7 @@ class Link:
         self._deadlines = deadlines
         self._noticed = noticed
         self._remark = remark
+        self._relay = relay
         self._turned = trio.Event()
         self._sender = sender
         self._silence = silence
@@ -79,7 +83,9 @@ class Link:
         lines = self.opening.receive(message, on)
         settled = self.opening.settled
         if settled is not None:
-            self.connection = Connection(settled, self, self._deadlines, self._noticed, self._remark)
+            self.connection = Connection(
+                settled, self, self._deadlines, self._noticed, self._remark, self._relay
+            )
             self._sender.settle(settled.revision)
         self._went_on(lines)
 

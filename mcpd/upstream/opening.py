@@ -69,10 +69,14 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 class Opening:
-    """`era`: what is known of the server ("auto", "legacy", "modern"); `pinned`: no other one is tried."""
+    """`era`: what is known of the server ("auto", "legacy", "modern"); `pinned`: no other one is tried;
+    `capabilities`: what a handshake declares."""
 
-    def __init__(self, era: str = "auto", *, pinned: bool = False) -> None:
+    def __init__(
+        self, era: str = "auto", *, pinned: bool = False, capabilities: dict[str, Any] | None = None
+    ) -> None:
         self._era = era
+        self._capabilities = capabilities or {}
         self._pinned = pinned
         self._probed = 0
         self._initialized = 0
@@ -212,7 +216,9 @@ class Opening:
     def _initialize(self, revision: str = NEWEST_HANDSHAKE.name) -> list[bytes]:
         self._initialized += 1
         key = _FIRST if self._initialized == 1 else _SECOND
-        return [jsonrpc.request_line(key, "initialize", dialect.initialize_params(revision))]
+        return [
+            jsonrpc.request_line(key, "initialize", dialect.initialize_params(revision, self._capabilities))
+        ]
 
     def _initialize_answered(self, message: Message) -> list[bytes]:
         if message.error:

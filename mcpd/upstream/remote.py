@@ -17,6 +17,7 @@ from mcpd.upstream.attempt import Surroundings, opening_for
 from mcpd.upstream.connection import Connection, Noticed
 from mcpd.upstream.link import Link
 from mcpd.upstream.opening import FINAL, Opening
+from mcpd.upstream.relay import Relay
 
 if TYPE_CHECKING:
     from mcpd.http import Client
@@ -36,7 +37,7 @@ class Remote:
     """What is started here lives in `nursery` and cleans up behind itself when that is cancelled.
 
     `noticed` is told what the server announces, `withdraw` called when the connection is lost; `catalog`
-    says what the server offers now.
+    says what the server offers now, `relay` gets what it asks.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Remote:
         noticed: Noticed,
         withdraw: Callable[[], None],
         catalog: Callable[[], Catalog | None],
+        relay: Relay,
     ) -> None:
         self.server = server
         self._around = around
@@ -55,6 +57,7 @@ class Remote:
         self._nursery = nursery
         self._noticed = noticed
         self._withdraw = withdraw
+        self._relay = relay
         self._mirrors = Mirrors(catalog)
         self._link: Link | None = None
         self._heard: list[tuple[str, str]] = []
@@ -82,7 +85,11 @@ class Remote:
         """
         failed: ConnectFailed | None = None
         for older in _ways(self.server.protocol, known):
-            opening = Opening("legacy", pinned=True) if older else opening_for(self.server, _era(known))
+            capabilities = self._relay.begin(self.server)
+            if older:
+                opening = Opening("legacy", pinned=True, capabilities=capabilities)
+            else:
+                opening = opening_for(self.server, _era(known), capabilities)
             scope = trio.CancelScope()
             link = self._link = await self._start(older, opening, scope)
             try:
@@ -107,7 +114,15 @@ class Remote:
         # The first time, importing and reading the certificates takes a tenth of a second.
         client = await trio.to_thread.run_sync(_client, self.server.url, around)
         transport = self._transport(client, older)
-        link = Link(transport, opening, around.deadlines, self._noticed, self._remark, silence=math.inf)
+        link = Link(
+            transport,
+            opening,
+            around.deadlines,
+            self._noticed,
+            self._remark,
+            silence=math.inf,
+            relay=self._relay,
+        )
         self._nursery.start_soon(self._run, transport, link, client, scope)
         return link
 

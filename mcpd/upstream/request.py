@@ -47,6 +47,8 @@ async def request(
     written = replayed = relisted = False
     while True:
         connection = upstream.connection
+        if asker is not None and asker.abilities and not upstream.told_enough(asker):
+            connection = None
         if connection is None:
             try:
                 connection = await _reach(upstream, ticket)
@@ -58,9 +60,18 @@ async def request(
                 if written:
                     raise _unknown(upstream, written)
                 raise Superseded
+        turns = upstream.relay.turns if asker is not None else None
+        if turns is not None and asker is not None:
+            # Nor does waiting for those who are before it.
+            with ticket.stoppable():
+                await turns.enter(asker.party)
         slot = Slot(idle, total, asker)
-        ticket.waits_in(slot)
         try:
+            if turns is not None and upstream.connection is not connection:
+                continue
+            if turns is not None and not holds():
+                raise Superseded if not written else _unknown(upstream, written)
+            ticket.waits_in(slot)
             result = await connection.exchange(method, members, kept_meta, slot)
         except ConnectionLost:
             written = written or slot.written
@@ -87,6 +98,8 @@ async def request(
             raise
         finally:
             ticket.waits_in(None)
+            if turns is not None and asker is not None:
+                turns.leave(asker.party)
         upstream.succeeded()
         return result
 

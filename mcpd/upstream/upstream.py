@@ -19,6 +19,7 @@ from mcpd.catalog.tool import Catalog
 from mcpd.config.spec import Faulty, Server
 from mcpd.errors import Failure, ServerError
 from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Unanswered
+from mcpd.transport.pending import Asker
 from mcpd.transport.stdio import StderrRing
 from mcpd.upstream import retry
 from mcpd.upstream.attempt import Attempt, Surroundings
@@ -27,6 +28,7 @@ from mcpd.upstream.fetch import Primitive
 from mcpd.upstream.health import Health, watch_sleep
 from mcpd.upstream.keeper import Keeper
 from mcpd.upstream.link import Link
+from mcpd.upstream.relay import Relay
 from mcpd.upstream.remote import Remote
 from mcpd.upstream.wishes import Wishes
 
@@ -68,6 +70,12 @@ class Upstream:
         self.wanters: set[str] = set()
         """Attached sessions that were given a listing without its tools and wait for them (D5)."""
         self.wishes = Wishes(self._remark)
+        self.relay = Relay(
+            self.name,
+            lambda: around.available(self.name),
+            around.environ.get("HOME", ""),
+            self._remark,
+        )
         self.opened_in = 0.0
         """Seconds of the last opening, up to the settled revision; the catalogue not included."""
         self._around = around
@@ -155,6 +163,19 @@ class Upstream:
         """The server's listing seems to have changed without a word: wait for a new one, as `fresh` does."""
         self._keeper.changed("tools")
         await self.fresh()
+
+    def told_enough(self, asker: Asker) -> bool:
+        """Whether the server knows what this caller can be asked. Where it does not, and nobody else uses
+        it, it is opened anew: a handshake says such things once (5.1)."""
+        connection = self.connection
+        if connection is None or connection.settled.revision.stateless or not self.relay.wants_more(asker):
+            return True
+        if self.users - {asker.session} or connection.busy:
+            return True
+        log.info("MCP '%s': opened anew, its only user can be asked more than it was told", self.name)
+        self._background = True
+        self._end_turn()
+        return False
 
     def succeeded(self) -> None:
         """A call got its answer: the restart schedule begins again (D8)."""
@@ -346,8 +367,12 @@ class Upstream:
     def _attempt(self, server: Server, nursery: trio.Nursery) -> Attempt | Remote:
         notice, withdraw = self._noticed, self._withdraw
         if server.url:
-            return Remote(server, self._around, self.ring, nursery, notice, withdraw, lambda: self.catalog)
-        return Attempt(server, self._around, self.ring, nursery, notice, withdraw, self._started)
+            return Remote(
+                server, self._around, self.ring, nursery, notice, withdraw, lambda: self.catalog, self.relay
+            )
+        return Attempt(
+            server, self._around, self.ring, nursery, notice, withdraw, self._started, self.relay
+        )
 
     async def _stop_when_idle(self, connection: Connection) -> None:
         """End the turn once nobody has used the server for `idle_after` and no user is attached (n15)."""
@@ -430,6 +455,7 @@ class Upstream:
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.lose()
+            self.relay.end()
 
     def _failed(self, e: ConnectFailed) -> None:
         self._history, following = retry.after_failure(self._history, lasting=e.lasting, wanted=self._wanted)

@@ -12,10 +12,11 @@ import trio
 import trio.testing
 
 from mcpd.errors import Failure, ServerError
+from mcpd.protocol.abilities import NONE, Ability
 from mcpd.protocol.revisions import REVISIONS
 from mcpd.protocol.shapes import LEVELS
 from mcpd.transport.base import ConnectionLost, Unanswered
-from mcpd.transport.pending import Deadlines, Slot
+from mcpd.transport.pending import Ask, Deadlines, Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.opening import Settled
 
@@ -54,10 +55,15 @@ class Ends:
 
 
 class Ear:
-    """Who made a request; hears progress and logs."""
+    """Who made a request; hears progress, logs and questions."""
 
-    def __init__(self, session: str = "s1", level: str | None = "info") -> None:
+    def __init__(
+        self, session: str = "s1", level: str | None = "info", abilities: Ability = NONE, party: str = ""
+    ) -> None:
         self.session = session
+        self.party = party or session
+        self.abilities = abilities
+        self.asks: list[Ask] = []
         self.level = None if level is None else LEVELS.index(level)
         self.progress: list[Any] = []
         self.logs: list[Any] = []
@@ -67,6 +73,9 @@ class Ear:
 
     def logged(self, raw: bytes) -> None:
         self.logs.append(json.loads(raw)["data"])
+
+    def asked(self, ask: Ask) -> None:
+        self.asks.append(ask)
 
 
 async def outcome(

@@ -7,7 +7,7 @@ from typing import Any
 from mcpd import listing
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
-from mcpd.protocol import dialect
+from mcpd.protocol import abilities, dialect
 from mcpd.protocol.revisions import REVISIONS, STATELESS, Revision
 from mcpd.protocol.shapes import LIST_CACHING, InitializeParams, read_params
 from mcpd.views import View
@@ -17,6 +17,7 @@ async def initialize(session: Session, request: Request) -> bytes:
     params = read_params(request.params, InitializeParams)
     # At once: requests may follow without waiting for the answer.
     session.revision = dialect.answer_revision(params.protocol_version, REVISIONS)
+    session.abilities = abilities.read(params.capabilities)
     view = await _known(session, request)
     told = capabilities(view, session.revision)
     return dialect.initialize_result(session.revision, told, view.instructions)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mcpd import calls, listing
+from mcpd.agents.methods import rounds
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
-from mcpd.catalog import content
 from mcpd.errors import Failure
 from mcpd.protocol.jsonrpc import check_arguments, quoted
 from mcpd.protocol.shapes import PromptParams, read_params
@@ -16,16 +16,7 @@ from mcpd.upstream.ticket import Withdrawn
 async def get(session: Session, request: Request) -> bytes:
     params = read_params(request.params, PromptParams)
     row, own = await find(session, request, params.name, "prompts/get")
-    result = await calls.call(
-        session.broker,
-        session.caller,
-        row,
-        members(own, bytes(params.arguments)),
-        bytes(params.meta),
-        request.ticket,
-        request,
-    )
-    return content.dress(result, stateless=request.stateless)
+    return await rounds.call(session, request, row, members(own, bytes(params.arguments)), bytes(params.meta))
 
 
 def members(own: str, arguments: bytes) -> bytes:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from math import inf
+from typing import Any
 
 import msgspec
 import trio
 
+from mcpd.agents.parked import Call
 from mcpd.agents.session import Session
-from mcpd.protocol import dialect
+from mcpd.protocol import abilities, dialect
+from mcpd.protocol.abilities import Ability
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.shapes import LEVELS, Carrier, Meta, read_params
 from mcpd.rows import Row
+from mcpd.transport.pending import Ask
 from mcpd.upstream.ticket import Ticket
 
 #: Seconds between two progress notices of one request that are passed on; those in between are dropped (5.8).
@@ -37,6 +42,10 @@ class Request(msgspec.Struct, eq=False):
     """The JSON text of its progress token, empty for none, once that is asked for."""
     due: float = -inf
     """When the next progress may be passed on (trio clock)."""
+    can: Ability | None = None
+    """What a stateless agent has declared with it, once that is asked for."""
+    parked: Call | None = None
+    """Where it waits for the agent's answers, if it does."""
 
     @property
     def stateless(self) -> bool:
@@ -53,6 +62,29 @@ class Request(msgspec.Struct, eq=False):
         return self.by.id
 
     @property
+    def party(self) -> str:
+        """Stateless requests of one session may come from several processes, so each stands for itself."""
+        return self.by.id if self.meta is None else f"{self.by.id} {self.on.decode()}"
+
+    @property
+    def abilities(self) -> Ability:
+        if self.meta is None:
+            return self.by.abilities
+        if self.can is None:
+            declared = self.meta.capabilities
+            self.can = abilities.read(declared) if declared else abilities.NONE
+        return self.can
+
+    @property
+    def tool(self) -> str:
+        return self.row.tool.name if self.row is not None else ""
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Its method, and a digest of all that it asks for: name, arguments, URI."""
+        return self.message.method, digest(self.params)
+
+    @property
     def level(self) -> int | None:
         """The rank of the lowest log messages that the agent wants; None for none at all (5.6)."""
         if self.meta is None:
@@ -64,6 +96,10 @@ class Request(msgspec.Struct, eq=False):
 
     def progressed(self, raw: bytes) -> None:
         """Progress goes on to the agent under its own token, if it gave one (5.8)."""
+        if self.parked is not None and self.parked.waiter is not self:
+            if self.parked.waiter is not None:
+                self.parked.waiter.progressed(raw)
+            return
         if self.token is None:
             self.token = self._read_token()
         now = trio.current_time()
@@ -79,10 +115,33 @@ class Request(msgspec.Struct, eq=False):
         token = bytes(meta.progress_token)
         return token if token and token[:1] in b'"-0123456789' else b""
 
+    def asked(self, ask: Ask) -> None:
+        """A question of the server: put to the agent, or kept for the answer to this request (8.2)."""
+        if self.meta is None:
+            self.by.asks.put(self, ask)
+        else:
+            self.by.parked.put(self, ask)
+
     def logged(self, raw: bytes) -> None:
         """A log message of the server about this request, important enough for it."""
+        if self.parked is not None and self.parked.waiter is not self:
+            if self.parked.waiter is not None:
+                self.parked.waiter.logged(raw)
+            return
         if self.row is not None:
             self.by.notices.log(self.row.upstream.name, raw, self.on)
+
+
+#: What may differ between a request and its retry (5.13).
+_ROUND = ("_meta", "inputResponses", "requestState")
+
+
+def digest(params: bytes) -> str:
+    """A fingerprint of params, whatever the order and spelling of their members."""
+    members = read_params(params, dict[str, Any])
+    kept = {name: value for name, value in members.items() if name not in _ROUND}
+    text = msgspec.json.encode(kept, order="deterministic")
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 Handler = Callable[[Session, Request], Awaitable[bytes]]

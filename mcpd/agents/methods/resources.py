@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mcpd import calls, listing
+from mcpd.agents.methods import rounds
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
-from mcpd.catalog import content
 from mcpd.errors import Failure
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.protocol.shapes import UriParams, read_params
@@ -16,16 +16,7 @@ from mcpd.upstream.ticket import Ticket, Withdrawn
 async def read(session: Session, request: Request) -> bytes:
     params = read_params(request.params, UriParams)
     row, own = await find(session, request, params.uri, "resources/read")
-    result = await calls.call(
-        session.broker,
-        session.caller,
-        row,
-        b'"uri":' + quoted(own),
-        bytes(params.meta),
-        request.ticket,
-        request,
-    )
-    return content.dress(result, stateless=request.stateless)
+    return await rounds.call(session, request, row, b'"uri":' + quoted(own), bytes(params.meta))
 
 
 async def subscribe(session: Session, request: Request) -> bytes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mcpd import calls, listing
+from mcpd.agents.methods import rounds
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
-from mcpd.catalog import content
 from mcpd.errors import Failure
 from mcpd.protocol.shapes import read_call
 from mcpd.rows import Row
@@ -19,16 +19,7 @@ async def call_tool(session: Session, request: Request) -> bytes:
         row = await _find_tool(session, request, params.name)
     request.row = row
     row.upstream.users.add(session.id)
-    result = await calls.call(
-        session.broker,
-        session.caller,
-        row,
-        bytes(params.arguments),
-        bytes(params.meta),
-        request.ticket,
-        request,
-    )
-    return content.dress(result, stateless=request.stateless)
+    return await rounds.call(session, request, row, bytes(params.arguments), bytes(params.meta))
 
 
 async def _find_tool(session: Session, request: Request, name: str) -> Row:

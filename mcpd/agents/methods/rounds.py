@@ -1,0 +1,194 @@
+"""Requests in whose course a server may ask the agent: the rounds of 5.13, and both eras' ways (8.2)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+import trio
+
+from mcpd import calls
+from mcpd.agents import states
+from mcpd.agents.asks import LIFE, Shown
+from mcpd.agents.methods.request import Request
+from mcpd.agents.session import Session
+from mcpd.catalog import content
+from mcpd.errors import Failure
+from mcpd.policy import asks
+from mcpd.policy.asks import BadAnswer, Refused
+from mcpd.protocol.input import (
+    ELICIT,
+    ROOTS,
+    Question,
+    Wanted,
+    read_responses,
+    read_retry,
+    round_members,
+    wanted_result,
+)
+from mcpd.rows import Row
+from mcpd.upstream.upstream import Upstream
+
+
+class Round(msgspec.Struct, frozen=True):
+    """What the agent's next request must bring back of a round with a stateless server."""
+
+    server: str
+    since: float
+    """When it was handed out (trio clock, which is good for this run as the state is)."""
+    asked: dict[str, Question]
+    """The questions as the agent has got them."""
+    given: dict[str, msgspec.Raw]
+    """Answers that there are already."""
+    state: str | None
+    """The server's own."""
+
+
+_ROUND = msgspec.json.Decoder(Round)
+
+
+async def call(session: Session, request: Request, row: Row, payload: bytes, meta: bytes) -> bytes:
+    """`calls.call`, its result dressed for the agent; or questions, which its next request answers.
+
+    Raises what `calls.call` does, and Failure `invalid_params` for a state that was not made for this
+    request.
+    """
+    if not request.abilities:
+        result = await calls.call(session.broker, session.caller, row, payload, meta, request.ticket, request)
+        return content.dress(result, stateless=request.stateless)
+    if not request.stateless:
+        rounds = calls.Rounds(partial(_ask, session, request))
+        result = await calls.call(
+            session.broker, session.caller, row, payload, meta, request.ticket, request, rounds
+        )
+        return content.dress(result, stateless=False)
+    session.abilities |= request.abilities
+    retry = read_retry(request.params)
+    responses = read_responses(bytes(retry.input_responses))
+    first = b""
+    if retry.request_state is not None:
+        said = states.read_round(session.broker.secret, retry.request_state, session.id, request.identity)
+        if said.startswith("parked "):
+            return await session.parked.resume(request, said.removeprefix("parked "), responses)
+        first = _answered(session, request, row, _ROUND.decode(said), responses)
+        responses = {}
+    rounds = calls.Rounds(partial(_hand_out, session, request, responses), first)
+    outcome: bytes | Failure = Failure("internal", "internal error of mcpd")
+    try:
+        result = await calls.call(
+            session.broker, session.caller, row, payload, meta, request.ticket, request, rounds
+        )
+        outcome = content.dress(result, stateless=True)
+    except calls.InputRequired as e:
+        outcome = e.result
+    except Failure as e:
+        outcome = e
+        raise
+    finally:
+        if request.parked is not None:
+            session.parked.finish(request.parked, outcome)
+    return outcome
+
+
+# ------------------------------------------------------------ agents with a handshake
+
+
+async def _ask(session: Session, request: Request, upstream: Upstream, wanted: Wanted) -> bytes:
+    """Put all questions of a stateless server to the agent at once, and wait for its answers."""
+    given, shown = _sort(session, request, upstream, wanted, {})
+
+    async def ask(key: str, question: Shown) -> None:
+        try:
+            given[key] = (await session.asks.ask(request, question)).result
+        except Refused as e:
+            refused.append(e)
+            nursery.cancel_scope.cancel()
+
+    refused: list[Refused] = []
+    async with trio.open_nursery() as nursery:
+        for key, question in shown.items():
+            nursery.start_soon(ask, key, question)
+    if refused:
+        raise _unanswerable(upstream, refused[0].message)
+    return round_members(given, wanted.request_state)
+
+
+# --------------------------------------------------------------------- stateless agents
+
+
+async def _hand_out(
+    session: Session, request: Request, responses: dict[str, bytes], upstream: Upstream, wanted: Wanted
+) -> bytes:
+    """Questions go down to the agent, with a state of mcpd's own around the server's (8.2).
+
+    `responses`: answers that the agent has sent without having been asked. Raises InputRequired.
+    """
+    given, shown = _sort(session, request, upstream, wanted, responses)
+    if not shown:
+        return round_members(given, wanted.request_state)
+    round_ = Round(
+        server=upstream.name,
+        since=trio.current_time(),
+        asked={key: each.question for key, each in shown.items()},
+        given={key: msgspec.Raw(answer) for key, answer in given.items()},
+        state=wanted.request_state,
+    )
+    text = msgspec.json.encode(round_).decode()
+    state = states.seal_round(session.broker.secret, text, session.id, request.identity)
+    raise calls.InputRequired(wanted_result(round_.asked, state))
+
+
+def _answered(
+    session: Session, request: Request, row: Row, round_: Round, responses: dict[str, bytes]
+) -> bytes:
+    """What goes to the server of an agent's answers: those to what it was asked, if they fit."""
+    if round_.server != row.upstream.name or round_.since + LIFE < trio.current_time():
+        raise states.unknown()
+    answers = {key: bytes(answer) for key, answer in round_.given.items()}
+    for key, question in round_.asked.items():
+        if key in responses:
+            shown = Shown(round_.server, question, round_.since)
+            answers[key] = _settled(session, request, shown, responses[key])
+    return round_members(answers, round_.state)
+
+
+# --------------------------------------------------------------------------- both
+
+
+def _sort(
+    session: Session, request: Request, upstream: Upstream, wanted: Wanted, responses: dict[str, bytes]
+) -> tuple[dict[str, bytes], dict[str, Shown]]:
+    """The answers that there are already, and the questions that the agent gets."""
+    given: dict[str, bytes] = {}
+    shown: dict[str, Shown] = {}
+    for key, question in wanted.input_requests.items():
+        if question.method == ROOTS and upstream.relay.fixed:
+            given[key] = upstream.relay.fixed
+            continue
+        try:
+            each = session.asks.show(request, upstream.name, question, upstream.relay.spend)
+        except Refused as e:
+            if question.method != ELICIT or e.code == asks.UNDECLARED:
+                raise _unanswerable(upstream, e.message) from None
+            given[key] = asks.DECLINED
+            continue
+        if key in responses:
+            given[key] = _settled(session, request, each, responses.pop(key))
+        else:
+            shown[key] = each
+    return given, shown
+
+
+def _settled(session: Session, request: Request, shown: Shown, response: bytes) -> bytes:
+    try:
+        return session.asks.settle(request, shown, response).result
+    except BadAnswer as e:
+        raise Failure("invalid_params", f"cannot use inputResponses: {e}") from None
+
+
+def _unanswerable(upstream: Upstream, words: str) -> Failure:
+    return Failure(
+        "bad_answer",
+        f'server "{upstream.name}" cannot get the answers that it needs: {words}',
+        server=upstream.name,
+    )

@@ -1,0 +1,239 @@
+"""What one server asks its clients: whom a question is for, and what becomes of it (DESIGN 7, n03).
+
+A question reaches the one party whose request it belongs to, or nobody. Whether and how the agent
+hears of it is its asker's business; here are attribution, the clocks of the requests concerned, and
+the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Protocol
+
+import msgspec
+import trio
+
+from mcpd.config.spec import Server
+from mcpd.policy import asks
+from mcpd.policy.asks import Budget, Refused
+from mcpd.protocol import abilities, jsonrpc
+from mcpd.protocol.abilities import NONE, Ability
+from mcpd.protocol.input import QUESTIONS, ROOTS, Question
+from mcpd.protocol.jsonrpc import Message
+from mcpd.transport.pending import Asker, Slot
+from mcpd.upstream.opening import refusal
+from mcpd.upstream.turns import Turns
+
+#: Questions of one server that are open at once.
+OPEN = 64
+
+_INTERNAL = -32603
+
+
+class Wire(Protocol):
+    """The connection, as far as questions need it."""
+
+    def slots(self, on: bytes) -> list[Slot]:
+        """The requests of agents under way; with `on`, that one alone."""
+        ...
+
+    def answer(self, line: bytes) -> None: ...
+
+
+class OpenAsk:
+    """One question that waits for its agent (`transport.pending.Ask`)."""
+
+    def __init__(self, relay: Relay, wire: Wire, key: bytes, question: Question, slots: list[Slot]) -> None:
+        """`key`: the JSON text of its id, which is the server's."""
+        self.server = relay.server
+        self.question = question
+        self.closed: Callable[[], None] = _nobody
+        self._relay = relay
+        self._wire = wire
+        self._key = key
+        self._slots = slots
+        now = trio.current_time()
+        for slot in slots:
+            slot.hold(self, now)
+
+    def answer(self, result: bytes) -> None:
+        self._settle(jsonrpc.result_line(self._key, result))
+
+    def refuse(self, code: int, message: str) -> None:
+        self._settle(jsonrpc.error_line(self._key, jsonrpc.error_text(code, message)))
+
+    def spend(self) -> None:
+        self._relay.spend()
+
+    def ended(self) -> None:
+        """A request that it may belong to is over. Where that was the last, so is the question."""
+        self._slots = [slot for slot in self._slots if slot.held]
+        if not self._slots:
+            line = jsonrpc.error_text(_INTERNAL, "the request that this belonged to has ended")
+            self.withdraw(jsonrpc.error_line(self._key, line))
+
+    def withdraw(self, line: bytes = b"") -> None:
+        """Nobody waits for an answer any more; `line` is what the server gets all the same."""
+        closed = self.closed
+        if self._settle(line):
+            closed()
+
+    def _settle(self, line: bytes) -> bool:
+        if not self._relay.close(self._key, self):
+            return False
+        self.closed = _nobody
+        now = trio.current_time()
+        for slot in self._slots:
+            slot.release(self, now)
+        if line:
+            self._wire.answer(line)
+        return True
+
+
+class Relay:
+    """The owner of one server's questions."""
+
+    def __init__(
+        self, server: str, available: Callable[[], Ability], home: str, remark: Callable[[str], None]
+    ) -> None:
+        """`available` says what the attached sessions that may use it can be asked; `home`: where a server
+        without a folder of its own runs; `remark` gets notes for the server's log."""
+        self.server = server
+        self.wire: Wire | None = None
+        """The connection, from its opening on."""
+        self.budget = Budget()
+        self.told = NONE
+        """What a server with a handshake was told when it was opened; a stateless one is told with each
+        request what its caller can be asked (5.1)."""
+        self.turns: Turns | None = None
+        """Set once the server has asked without saying about which of several parties' requests."""
+        self._available = available
+        self._home = home
+        self._remark = remark
+        self._allowed = NONE
+        self.fixed = b""
+        """The answer to `roots/list` where the definition says it."""
+        self._open: dict[bytes, OpenAsk] = {}
+        self._met: set[str] = set()
+        """Sessions with abilities that have used this connection."""
+        self._rooted: set[str] = set()
+        """Sessions whose folders the server has asked for."""
+
+    # ------------------------------------------------------------ one connection
+
+    def begin(self, server: Server) -> dict[str, object]:
+        """A new connection is opened: the capabilities that its handshake declares."""
+        self._allowed = asks.allowed(sampling=server.sampling, roots=server.roots)
+        self.fixed = fixed_roots(server, self._home) if server.roots == "fixed" else b""
+        self.end()
+        available = self._available()
+        if self.fixed:
+            available |= Ability.ROOTS
+        self.told = available & self._allowed
+        return abilities.declare(self.told, stateless=False)
+
+    def end(self) -> None:
+        """The connection is gone."""
+        self.wire = None
+        for ask in list(self._open.values()):
+            ask.withdraw()
+        self._met.clear()
+        self._rooted.clear()
+        if self.turns is not None:
+            self.turns.moved()
+
+    def mask(self, declared: Ability) -> Ability:
+        """What the server may know of a caller's abilities."""
+        return (declared | Ability.ROOTS if self.fixed else declared) & self._allowed
+
+    def wants_more(self, asker: Asker) -> bool:
+        """Whether a caller that is new here has abilities that the server was not told of."""
+        if asker.session in self._met:
+            return False
+        self._met.add(asker.session)
+        return bool(asker.abilities & self._allowed & ~self.told)
+
+    # --------------------------------------------------------- from the server
+
+    def asked(self, wire: Wire, message: Message, on: bytes) -> None:
+        """A request of the server. Whatever it is, it is answered.
+
+        `on`: the request on whose own stream it came; empty where there is one stream for everything.
+        """
+        key = message.key
+        if message.method not in QUESTIONS:
+            wire.answer(refusal(message))
+            return
+        question = Question(message.method, message.params)
+        try:
+            if question.method == ROOTS and self.fixed:
+                wire.answer(jsonrpc.result_line(key, self.fixed))
+                return
+            if key in self._open or len(self._open) >= OPEN:
+                raise Refused(_INTERNAL, "too many questions are open, or one of this id is")
+            slots = self._concerned(wire, question, on)
+        except Refused as e:
+            self._remark(f"{question.method} refused: {e.message}")
+            wire.answer(jsonrpc.error_line(key, jsonrpc.error_text(e.code, e.message)))
+            return
+        asker = slots[0].asker
+        assert asker is not None
+        if question.method == ROOTS:
+            self._rooted.add(asker.session)
+        self._open[key] = ask = OpenAsk(self, wire, key, question, slots)
+        asker.asked(ask)
+
+    def _concerned(self, wire: Wire, question: Question, on: bytes) -> list[Slot]:
+        """The requests that a question may belong to, all of one party. Raises Refused for none."""
+        slots = wire.slots(on)
+        parties = {slot.asker.party for slot in slots if slot.asker is not None}
+        if len(parties) == 1:
+            return slots
+        asks.check_declared(question, self.told)
+        if len(parties) > 1 and self.turns is None:
+            self.turns = Turns(self._parties)
+        raise Refused(_INTERNAL, "cannot tell which client this belongs to")
+
+    def _parties(self) -> set[str]:
+        slots = self.wire.slots(b"") if self.wire is not None else []
+        return {slot.asker.party for slot in slots if slot.asker is not None}
+
+    def cancelled(self, key: bytes) -> None:
+        """The server takes a question back (5.9)."""
+        ask = self._open.get(key)
+        if ask is not None:
+            ask.withdraw()
+
+    def close(self, key: bytes, ask: OpenAsk) -> bool:
+        """Whether the question was still open; it is not from here on."""
+        if self._open.get(key) is not ask:
+            return False
+        del self._open[key]
+        return True
+
+    # --------------------------------------------------------- from the agents
+
+    def spend(self) -> None:
+        """Count a question that reaches an agent. Raises Refused when there were too many."""
+        self.budget.spend(trio.current_time())
+
+    def knows_roots(self, session: str) -> bool:
+        """Whether the server has asked for this session's folders, so that it hears when they change."""
+        return session in self._rooted
+
+    def forget(self, session: str) -> None:
+        """The session has ended."""
+        self._met.discard(session)
+        self._rooted.discard(session)
+
+
+def fixed_roots(server: Server, home: str) -> bytes:
+    """The answer to `roots/list` of a server that is told its own folder, if it has one (DESIGN 7)."""
+    folder = server.cwd or (home if server.command else "")
+    roots = [{"uri": PurePath(folder).as_uri()}] if folder.startswith("/") else []
+    return msgspec.json.encode({"roots": roots})
+
+
+def _nobody() -> None:
+    """Nobody has asked to be told."""
