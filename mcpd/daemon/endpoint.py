@@ -140,12 +140,12 @@ class Endpoint:
     async def _accept(self, sock: socket.socket, web: Web) -> None:
         """Until the socket is closed."""
         trouble = 0
-        while True:
+        while sock.fileno() >= 0:
             try:
                 await trio.lowlevel.wait_readable(sock)
                 accepted = sock.accept()[0]
             except trio.ClosedResourceError:
-                return
+                break
             except (BlockingIOError, ConnectionAbortedError):
                 continue
             except OSError as e:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
+from hypercorn.events import Event, Updated
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, ConnectionState
@@ -45,9 +46,23 @@ class Web:
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection until it ends, and close it. Raises what hypercorn does not catch."""
         state = cast("ConnectionState", {})
-        server = TCPServer(self._app, self._config, self._context, state, cast("Any", stream))
-        await server.run()
+        await _Connection(self._app, self._config, self._context, state, cast("Any", stream)).run()
 
     async def finish(self) -> None:
         """Connections end with the request that they are at."""
         await self._context.terminated.set()
+
+
+class _Connection(TCPServer):
+    """Ends when its peer has left, and not only when the time for another request is over."""
+
+    _left = False
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        self._left = True
+        await self.idle_task.stop()
+
+    async def protocol_send(self, event: Event) -> None:
+        if not (self._left and isinstance(event, Updated)):
+            await super().protocol_send(event)
