@@ -170,6 +170,8 @@ async def call(
     size = 0
     try:
         payload = row.checked(payload)
+        if row.local:
+            row = await _renewed(broker, row, ticket)
         for _ in range(DECISIONS):
             decision = row.decision
             verdict = "allow"
@@ -269,6 +271,13 @@ def _holds(broker: Broker, row: Row) -> bool:
     """Whether the row is still what was decided on, under the same rules (DESIGN 6)."""
     view = broker.views.current(row.key)
     return view is not None and view.holds(row)
+
+
+async def _renewed(broker: Broker, row: Row, ticket: Ticket) -> Row:
+    """The same row when what it is answered from is as new as a listing (a22, 5.18)."""
+    with ticket.stoppable():
+        await listing.renew(row.upstream, "prompts" if row.method == "prompts/list" else "resources")
+    return row if _holds(broker, row) else await _find_again(broker, row, ticket)
 
 
 async def _find_again(broker: Broker, row: Row, ticket: Ticket) -> Row:

@@ -15,6 +15,7 @@ from mcpd.errors import Failure
 from mcpd.policy import rules
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.rows import Row, ViewKey
+from mcpd.upstream.fetch import Primitive
 from mcpd.upstream.upstream import REACH, Upstream
 from mcpd.views import View
 
@@ -47,13 +48,14 @@ def view_now(broker: Broker, key: ViewKey) -> View:
     return broker.views.get(broker.config, broker.fleet.all(), _agent_of(broker, key), key)
 
 
-async def view(broker: Broker, key: ViewKey, waiter: str = "") -> View:
+async def view(broker: Broker, key: ViewKey, waiter: str = "", primitive: Primitive = "tools") -> View:
     """The whole listing: servers without a known catalogue are connected and waited for, changes fetched.
 
     `waiter` is the session that lists: it waits for each unknown server once, and then hears of it
-    by list_changed; as long as it lives, the server goes on being tried (D5, D8).
+    by list_changed; as long as it lives, the server goes on being tried (D5, D8). Changes are those of
+    the `primitive` that is listed.
     """
-    await _complete(broker, key, waiter)
+    await _complete(broker, key, waiter, primitive)
     return view_now(broker, key)
 
 
@@ -81,20 +83,28 @@ def available(broker: Broker, server: str) -> Ability:
     return found
 
 
-async def _complete(broker: Broker, key: ViewKey, waiter: str) -> None:
+async def _complete(broker: Broker, key: ViewKey, waiter: str, primitive: Primitive) -> None:
     shown = wanted(broker, key)
     missing = [upstream for upstream in shown if upstream.catalog is None and waiter not in upstream.wanters]
-    stale = [upstream for upstream in shown if upstream.stale]
+    for upstream in shown:
+        upstream.look(primitive)
+    stale = [upstream for upstream in shown if upstream.stale_in(primitive)]
     if missing or stale:
         async with trio.open_nursery() as nursery:
             for upstream in missing:
                 nursery.start_soon(_reach, upstream)
             for upstream in stale:
-                nursery.start_soon(upstream.fresh)
+                nursery.start_soon(upstream.fresh, primitive)
     if waiter:
         for upstream in missing:
             if upstream.catalog is None:
                 upstream.wanters.add(waiter)
+
+
+async def renew(upstream: Upstream, primitive: Primitive) -> None:
+    """Before an answer from the catalogue: wait for what a listing would wait for."""
+    upstream.look(primitive)
+    await upstream.fresh(primitive)
 
 
 async def _reach(upstream: Upstream) -> None:
@@ -119,7 +129,7 @@ async def find_tool(broker: Broker, key: ViewKey, name: str) -> Row:
     row = view_now(broker, key).rows.get(name)
     unavailable: Failure | None = None
     if row is None or row.upstream.stale:
-        unavailable = await _learn(_named(broker, key, name))
+        unavailable = await _learn(_named(broker, key, name, "tools"), "tools")
         row = view_now(broker, key).rows.get(name)
     if row is None:
         raise unavailable or Failure("no_such_tool", f'no tool is named "{name[:200]}"', tool=name[:200])
@@ -133,8 +143,8 @@ async def find_prompt(broker: Broker, key: ViewKey, name: str, method: str) -> t
     """
     found = view_now(broker, key).prompts.get(name)
     unavailable: Failure | None = None
-    if found is None or found[0].stale:
-        unavailable = await _learn(_named(broker, key, name))
+    if found is None or found[0].stale_in("prompts"):
+        unavailable = await _learn(_named(broker, key, name, "prompts"), "prompts")
         found = view_now(broker, key).prompts.get(name)
     if found is None:
         raise unavailable or _no_such(GET_PROMPT, name)
@@ -151,7 +161,7 @@ async def find_resource(broker: Broker, key: ViewKey, uri: str, method: str) -> 
     """
     server, own = (key[1], uri) if key[1] else qualify.split(uri) or ("", uri)
     unknown = [each for each in wanted(broker, key) if each.name == server and each.catalog is None]
-    unavailable = await _learn(unknown) if unknown else None
+    unavailable = await _learn(unknown, "resources") if unknown else None
     offer = view_now(broker, key).offers.get(server)
     if offer is None or "resources" not in offer.catalog.features:
         raise unavailable or _no_such(READ_RESOURCE, uri)
@@ -173,26 +183,26 @@ def _no_such(gate: Tool, meant: str) -> Failure:
     return Failure("no_such_resource", f'no resource is named "{meant[:200]}"', uri=meant[:2000])
 
 
-def _named(broker: Broker, key: ViewKey, name: str) -> list[Upstream]:
+def _named(broker: Broker, key: ViewKey, name: str, primitive: Primitive) -> list[Upstream]:
     """The servers that a tool or prompt of this name may belong to and whose catalogue is not known or not
     fresh."""
     agent = _agent_of(broker, key)
     return [
         upstream
         for upstream in wanted(broker, key)
-        if (upstream.catalog is None or upstream.stale)
+        if (upstream.catalog is None or upstream.stale_in(primitive))
         and (key[1] or name.startswith(names.prefix(upstream.name, agent.spelling)))
     ]
 
 
-async def _learn(upstreams: list[Upstream]) -> Failure | None:
+async def _learn(upstreams: list[Upstream], primitive: Primitive) -> Failure | None:
     """Wait until their catalogues are known and new; why one is not."""
     unavailable: Failure | None = None
     for upstream in upstreams:
         try:
             if upstream.catalog is None:
                 await upstream.reach(REACH)
-            await upstream.fresh()
+            await upstream.fresh(primitive)
         except Failure as e:
             unavailable = e
     return unavailable

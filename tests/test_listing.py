@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,14 @@ from mcpd import listing
 from mcpd.config.spec import Agent
 from mcpd.errors import Failure
 from mcpd.rows import ViewKey
+from tests.agents import world
 from tests.agents.world import Ear, Stage, kind_of, staged, text_of
 from tests.conftest import Home
 from tests.control.world import tiny, write_config, write_server
 
 DEFAULT = ViewKey(("default", "", frozenset()))
 CHANGED = "notifications/tools/list_changed"
+SHELF = str(Path(__file__).parent / "servers" / "shelf.py")
 
 
 class Gate:
@@ -204,3 +208,59 @@ async def test_who_is_an_agent(home: Home, real_clock: None) -> None:
             with pytest.raises(Failure) as caught:
                 listing.find_agent(stage.broker, name)
             assert caught.value.kind == "no_such_agent"
+
+
+# ----------------------------------------------------------- resources and prompts
+
+
+class Shelf:
+    """A server whose resources and prompts change without a word."""
+
+    def __init__(self, home: Home, *options: str) -> None:
+        self._file = home.root / "shelf.json"
+        self.holds([], [])
+        command = {"command": sys.executable, "args": ["-I", SHELF, str(self._file), *options]}
+        write_server(home, "shelf", **command, default_policy={"approval": "never"})
+
+    def holds(self, resources: list[str], prompts: list[str]) -> None:
+        self._file.write_text(json.dumps({"resources": resources, "prompts": prompts}))
+
+
+async def uris(agent: world.Agent) -> list[str]:
+    return [entry["uri"] for entry in (await agent.ask("resources/list"))["resources"]]
+
+
+async def prompts(agent: world.Agent) -> list[str]:
+    return [entry["name"] for entry in (await agent.ask("prompts/list"))["prompts"]]
+
+
+async def test_what_a_server_does_not_announce_is_asked_for_by_each_listing(
+    home: Home, real_clock: None
+) -> None:
+    """Most servers with a handshake have resources that come and go, and promise no notice of it (a22)."""
+    shelf = Shelf(home)
+    async with staged(home) as stage:
+        agent = await stage.attach()
+        assert (await uris(agent), await prompts(agent)) == ([], [])
+        shelf.holds(["a:1"], ["p"])
+        assert await uris(agent) == ["mcpd://shelf/a:1"]
+        assert await prompts(agent) == ["shelf__p"]
+        shelf.holds(["a:1", "a:2"], ["p", "q"])
+        assert text_of(await agent.call("shelf__list_resources")).splitlines() == [
+            "mcpd://shelf/a:1 - a:1",
+            "mcpd://shelf/a:2 - a:2",
+        ]
+        assert text_of(await agent.call("shelf__list_prompts")).splitlines() == ["p()", "q()"]
+        assert text_of(await agent.call("shelf__read_resource", uri="mcpd://shelf/a:2")) == "the text of a:2"
+        assert text_of(await agent.call("shelf__get_prompt", name="q")) == "[user] the prompt q"
+
+
+async def test_what_a_server_promises_to_announce_is_not_asked_for(home: Home, real_clock: None) -> None:
+    shelf = Shelf(home, "--announce")
+    shelf.holds(["a:1"], ["p"])
+    async with staged(home) as stage:
+        agent = await stage.attach()
+        assert await uris(agent) == ["mcpd://shelf/a:1"]
+        shelf.holds([], [])
+        assert await uris(agent) == ["mcpd://shelf/a:1"]
+        assert text_of(await agent.call("shelf__list_prompts")) == "p()"

@@ -9,6 +9,7 @@ from mcpd.agents.session import Session
 from mcpd.errors import Failure
 from mcpd.protocol import dialect, jsonrpc
 from mcpd.protocol.shapes import LIST_CACHING, ListParams, read_params
+from mcpd.upstream.fetch import Primitive
 from mcpd.views import Kind
 
 #: The member of the answer that holds the entries.
@@ -17,6 +18,14 @@ MEMBERS: dict[Kind, bytes] = {
     "resources": b'"resources":[',
     "templates": b'"resourceTemplates":[',
     "prompts": b'"prompts":[',
+}
+
+
+PRIMITIVES: dict[Kind, Primitive] = {
+    "tools": "tools",
+    "resources": "resources",
+    "templates": "resources",
+    "prompts": "prompts",
 }
 
 
@@ -42,7 +51,7 @@ async def _list(session: Session, request: Request, kind: Kind) -> bytes:
     shown = session.notices.listed.get(kind)
     if cursor is None:
         with request.ticket.stoppable():
-            view = await listing.view(session.broker, session.key, session.id)
+            view = await listing.view(session.broker, session.key, session.id, PRIMITIVES[kind])
         shown = session.notices.listed[kind] = view.listing(kind)
     elif shown is not None:
         start = cursors.read(session.broker.secret, session.id, shown.number, cursor)
