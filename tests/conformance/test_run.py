@@ -34,6 +34,6 @@ def test_no_pass(code: int, files: list[list[dict[str, str]]], why: str) -> None
     assert judged(code, files) == [why]
 
 
-def test_a_warning_that_is_the_adaptors_own() -> None:
-    assert judged(0, [[GOOD, WARNING]], may_warn=True) == []
-    assert judged(0, [[GOOD, FAILURE]], may_warn=True) == ["e: must have"]
+def test_what_the_adaptor_is_warned_of_counts_by_the_suites_own_rule() -> None:
+    assert judged(0, [[INFO, WARNING]], by_suite=True) == []
+    assert judged(1, [[GOOD, FAILURE]], by_suite=True) == ["e: must have", "exit code 1"]
