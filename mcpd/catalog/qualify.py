@@ -50,6 +50,22 @@ def unqualified(server: str, uri: str) -> str:
     return found[1] if found is not None and found[0] == server else uri
 
 
+def qualify_tool(entry: bytes, server: str) -> bytes:
+    """A tool's entry whose view (MCP Apps, 5.17) has a URI as agents see it: it is read as a resource.
+
+    Both spellings are known: `_meta.ui.resourceUri`, and `_meta["ui/resourceUri"]` before it.
+    """
+    if b"esourceUri" not in entry:
+        return entry
+    meta = split_members(entry).get("_meta", b"")
+    changed = _with_uri(meta, "ui/resourceUri", server)
+    view = split_members(changed).get("ui", b"") if changed[:1] == b"{" else b""
+    inner = _with_uri(view, "resourceUri", server)
+    if inner != view:
+        changed = with_member(changed, "ui", inner)
+    return entry if changed == meta else with_member(entry, "_meta", changed)
+
+
 def qualify_content(result: Bounded, server: str) -> Bounded:
     """A tools/call result whose links and embedded resources have URIs as agents see them.
 
@@ -102,11 +118,16 @@ def _block(text: bytes, server: str) -> bytes:
 
 
 def _resource(text: bytes, server: str) -> bytes:
+    return _with_uri(text, "uri", server)
+
+
+def _with_uri(text: bytes, key: str, server: str) -> bytes:
+    """The object with its URI `key` qualified; the same text where it has none."""
     members = split_members(text) if text[:1] == b"{" else {}
-    uri = _string(members.get("uri", b""))
+    uri = _string(members.get(key, b""))
     if uri is None:
         return text
-    return with_member(text, "uri", msgspec.json.encode(qualified(server, uri)))
+    return with_member(text, key, msgspec.json.encode(qualified(server, uri)))
 
 
 def _message(text: bytes, server: str) -> bytes:

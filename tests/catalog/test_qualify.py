@@ -17,6 +17,7 @@ from mcpd.catalog.qualify import (
     qualify_content,
     qualify_contents,
     qualify_messages,
+    qualify_tool,
     split,
     unqualified,
 )
@@ -80,6 +81,38 @@ def test_clients_that_want_a_url_take_it(server: str, uri: str) -> None:
     found = split(str(AnyUrl(qualified(server, uri))))
     assert found is not None
     assert found[0] == server
+
+
+# ------------------------------------------------------------------- in listings
+
+
+def test_the_view_of_a_tool_has_a_uri_that_can_be_read() -> None:
+    """MCP Apps: the host reads it with resources/read (5.17)."""
+    meta = {"ui": {"resourceUri": "ui://x", "visibility": ["app"]}, "ui/resourceUri": "ui://y", "a/b": 1}
+    entry = {"name": "s__t", "inputSchema": {"type": "object"}, "_meta": meta}
+    assert json.loads(qualify_tool(json.dumps(entry).encode(), "s")) == {
+        **entry,
+        "_meta": {
+            "ui": {"resourceUri": "mcpd://s/ui://x", "visibility": ["app"]},
+            "ui/resourceUri": "mcpd://s/ui://y",
+            "a/b": 1,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        b'{"name":"t","inputSchema":{"type":"object"}}',
+        b'{"name":"t","inputSchema":{"properties":{"resourceUri":{}}}, "_meta":{}}',
+        b'{"name":"t","inputSchema":{"properties":{"resourceUri":{}}}}',
+        b'{"name":"t","_meta":{"ui":"resourceUri"}}',
+        b'{"name":"t","_meta":{"ui":{"resourceUri":7},"ui/resourceUri":null}}',
+        b'{"name":"t","_meta":"resourceUri"}',
+    ],
+)
+def test_an_entry_without_a_view_is_the_same_text(entry: bytes) -> None:
+    assert qualify_tool(entry, "s") is entry
 
 
 # ------------------------------------------------------------------- in results
