@@ -50,6 +50,7 @@ class Silent(msgspec.Struct, frozen=True):
     session: str
     level: int | None = None
     abilities: Ability = NONE
+    extensions: bytes = b""
 
     @property
     def party(self) -> str:

@@ -17,6 +17,7 @@ KINDS: dict[str, int] = {
     "invalid_params": -32602,
     "internal": -32603,
     "header_mismatch": -32020,
+    "missing_capability": -32021,
     "unsupported_revision": -32022,
     "no_such_server": 1001,
     "no_such_tool": 1002,

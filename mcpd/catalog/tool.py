@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
+from mcpd.catalog.blocks import with_member
 from mcpd.catalog.definition import (
     COMMON,
     LIMITS,
@@ -39,6 +41,9 @@ class Annotations(msgspec.Struct, frozen=True, rename="camel"):
     open_world_hint: bool | None = None
 
 
+TaskSupport = Literal["forbidden", "optional", "required"]
+
+
 class Tool(msgspec.Struct, frozen=True):
     """One tool of one server."""
 
@@ -57,6 +62,8 @@ class Tool(msgspec.Struct, frozen=True):
     """The arguments that a call over HTTP repeats in headers (3.3)."""
     unmirrorable: str = ""
     """Why a client may not offer the tool over HTTP; empty where it may."""
+    task: TaskSupport = "forbidden"
+    """Whether a call may, or must, be made as a task, where the server has tasks of 2025-11-25 (5.15)."""
 
     def entry(self, name: str, *, stateless: bool = False) -> bytes:
         """The definition as JSON text under the given name, for an agent of either era."""
@@ -67,9 +74,18 @@ class Tool(msgspec.Struct, frozen=True):
             text += b',"outputSchema":' + self.output[stateless]
         return text + b"}"
 
+    def eased(self) -> Tool:
+        """The same as it is shown where mcpd itself follows a task that the tool insists on (8.2), so that
+        clients that know no tasks do not refuse to call it."""
+        if self.task != "required":
+            return self
+        members = split_members(b"{" + self.rest + b"}")
+        members["execution"] = with_member(members["execution"], "taskSupport", b'"optional"')
+        return replace(self, rest=join_members(members))
+
 
 #: What a server may advertise that decides what agents can be offered (5.1).
-Feature = Literal["tools", "resources", "resources.subscribe", "prompts", "completions", "logging"]
+Feature = Literal["tools", "resources", "resources.subscribe", "prompts", "completions", "logging", "tasks"]
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -84,6 +100,8 @@ class Catalog(msgspec.Struct, frozen=True):
     prompts: tuple[Prompt, ...] = ()
     features: frozenset[Feature] = frozenset()
     """What the server advertises, in the era that it was spoken to in."""
+    extensions: dict[str, dict[str, Any]] = {}
+    """Its extensions that cross, with their settings (5.17)."""
 
 
 class _Hints(msgspec.Struct, rename="camel"):
@@ -95,7 +113,7 @@ class _Hints(msgspec.Struct, rename="camel"):
 
 
 class _Execution(msgspec.Struct, rename="camel"):
-    task_support: Literal["forbidden", "optional", "required"] | UnsetType = UNSET
+    task_support: TaskSupport | UnsetType = UNSET
 
 
 class _Definition(msgspec.Struct, rename="camel"):
@@ -154,6 +172,7 @@ def _read_tool(text: bytes, reading: Reading) -> Tool:
         output,
         mirrors=mirrors,
         unmirrorable=unmirrorable,
+        task=known.execution.task_support or "forbidden" if known.execution else "forbidden",
     )
 
 

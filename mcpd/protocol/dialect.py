@@ -12,6 +12,7 @@ import msgspec
 from mcpd import __version__
 from mcpd.errors import Failure
 from mcpd.protocol.abilities import NONE, Ability, declare
+from mcpd.protocol.extensions import Extensions
 from mcpd.protocol.jsonrpc import ABSENT
 from mcpd.protocol.revisions import NEWEST_HANDSHAKE, Revision
 from mcpd.protocol.shapes import (
@@ -44,14 +45,16 @@ def _members(values: dict[str, Any]) -> bytes:
 # ------------------------------------------------------------- towards servers
 
 
-def standing_meta(revision: Revision, can: Ability = NONE) -> bytes:
+def standing_meta(revision: Revision, can: Ability = NONE, extensions: Extensions | None = None) -> bytes:
     """The `_meta` members that every request to a server of this revision carries (4.2).
 
-    `can`: what the caller can be asked.
+    `can`: what the caller can be asked; `extensions`: what both sides have besides (5.17).
     """
     if not revision.stateless:
         return b""
     capabilities = declare(can, stateless=True)
+    if extensions:
+        capabilities["extensions"] = extensions
     return _members(
         {META_REVISION: revision.name, META_CAPABILITIES: capabilities, META_CLIENT: IMPLEMENTATION}
     )

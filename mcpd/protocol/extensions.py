@@ -37,7 +37,7 @@ Extensions = Mapping[str, Mapping[str, Any]]
 """Name -> settings."""
 
 
-def read(capabilities: object) -> Extensions:
+def read(capabilities: object) -> dict[str, dict[str, Any]]:
     """The extensions in one side's `capabilities` that cross. Odd ones do not count, nor any where there
     is too much of them."""
     found = capabilities.get("extensions") if isinstance(capabilities, dict) else None
@@ -61,7 +61,7 @@ def encode(extensions: Extensions) -> bytes:
     return msgspec.json.encode(extensions, order="deterministic") if extensions else b""
 
 
-def towards_server(declared: bytes, announced: Extensions) -> Extensions:
+def towards_server(declared: bytes, announced: Extensions) -> dict[str, dict[str, Any]]:
     """What a server is told of a caller's extensions, `declared` as `encode` gave it: those that it has
     announced as well."""
     if not declared:

@@ -19,6 +19,8 @@ class Revision(msgspec.Struct, frozen=True):
     primes: bool = False
     """An HTTP stream begins with an event that has an id and no data; older clients take it for a message
     (3.2)."""
+    tasks: bool = False
+    """Requests may make tasks that both sides ask for by their ids, as a part of the core (5.15)."""
     named: bool = True
     """Over HTTP a header names the revision after the opening (from 2025-06-18 on, 3.2)."""
 
@@ -29,7 +31,7 @@ REVISIONS: dict[str, Revision] = {
         Revision("2024-11-05", completions=False, named=False),
         Revision("2025-03-26", batches=True, named=False),
         Revision("2025-06-18"),
-        Revision("2025-11-25", primes=True),
+        Revision("2025-11-25", primes=True, tasks=True),
         Revision("2026-07-28", stateless=True),
     )
 }

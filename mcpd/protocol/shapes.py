@@ -75,6 +75,13 @@ class CompleteParams(msgspec.Struct, frozen=True):
     meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
 
 
+class TaskParams(msgspec.Struct, frozen=True, rename="camel"):
+    """What asks for a task or tells of one (5.15, 5.16)."""
+
+    task_id: str
+    meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
+
+
 class LevelParams(msgspec.Struct, frozen=True):
     """`logging/setLevel`, and what a log message is sorted by (5.6)."""
 

@@ -61,6 +61,11 @@ class Asker(Protocol):
         ...
 
     @property
+    def extensions(self) -> bytes:
+        """What it has declared besides, as `protocol.extensions.encode` says it; empty for none (5.17)."""
+        ...
+
+    @property
     def level(self) -> int | None:
         """The rank of the lowest log messages that are wanted; None for none (5.6)."""
         ...
@@ -107,6 +112,7 @@ class Slot:
         "_task",
         "asker",
         "expires",
+        "extensions",
         "idle",
         "stream",
         "total",
@@ -131,6 +137,8 @@ class Slot:
         self._ceiling = 0.0
         self._hold: _Hold | None = None
         self.asker = asker
+        self.extensions = b""
+        """What a request of mcpd's own declares, as an asker's does."""
         self.stream = stream
         """The request stands for a stream of notices, which the server may end (5.14)."""
         self.written = False

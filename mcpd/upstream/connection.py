@@ -11,10 +11,18 @@ from collections.abc import Callable
 import trio
 
 from mcpd.errors import Failure, ServerError
-from mcpd.protocol import dialect, jsonrpc
+from mcpd.protocol import dialect, extensions, jsonrpc
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.protocol.jsonrpc import Message
-from mcpd.protocol.shapes import LEVELS, CancelledParams, ErrorShape, LevelParams, ProgressParams, read_result
+from mcpd.protocol.shapes import (
+    LEVELS,
+    CancelledParams,
+    ErrorShape,
+    LevelParams,
+    ProgressParams,
+    TaskParams,
+    read_result,
+)
 from mcpd.transport.base import ConnectionLost, Outlet, Unanswered
 from mcpd.transport.pending import Asker, Deadlines, Slot
 from mcpd.upstream.opening import Settled
@@ -31,6 +39,25 @@ QUEUE_MAX = 32 * 1024 * 1024
 
 #: Characters of a server's request id.
 LONGEST_ID = 300
+
+#: Different callers' declarations that are kept as text.
+STANDINGS = 64
+
+
+class Followed:
+    """A task that a request with a handshake has made, for its caller."""
+
+    __slots__ = ("slot", "task", "told", "waits")
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        """Stands for the request, which may be over."""
+        self.task = ""
+        """The server's own id of it, once that is known."""
+        self.waits = True
+        """The caller still waits for the result of its request, so that it counts as one under way."""
+        self.told: Callable[[bytes], None] = _nothing
+        """Told the params of a notice about its state."""
 
 
 class Connection:
@@ -57,8 +84,11 @@ class Connection:
         self._notice = noticed
         self._remark = remark
         self._standing = dialect.standing_meta(settled.revision)
-        self._standings: dict[Ability, bytes] = {}
-        """The same for callers that can be asked something."""
+        self._standings: dict[tuple[Ability, bytes], bytes] = {}
+        """The same for callers that can be asked something, or have extensions."""
+        self._announced = extensions.read(settled.capabilities)
+        self._followed: dict[bytes, Followed] = {}
+        """Tasks, by the ids of the requests that made them, which are their progress tokens (5.15)."""
         self._relay = relay or Relay("", lambda: NONE, "", remark)
         self._logs_by_request = settled.revision.stateless and "logging" in settled.capabilities
         self._pending: dict[bytes, Slot] = {}
@@ -87,8 +117,11 @@ class Connection:
         if self._logs_by_request and slot.asker is not None and slot.asker.level is not None:
             kept_meta = dialect.with_level(kept_meta, LEVELS[slot.asker.level])
         standing = self._standing
-        if standing and slot.asker is not None and slot.asker.abilities:
-            standing = self._standing_for(slot.asker.abilities)
+        if standing:
+            asker = slot.asker
+            can, declared = (NONE, slot.extensions) if asker is None else (asker.abilities, asker.extensions)
+            if can or declared:
+                standing = self._standing_for(can, declared)
         line = dialect.request_line(key, method, members, standing, kept_meta)
         if self._lost or not self._sender.write(line):
             raise ConnectionLost
@@ -100,12 +133,17 @@ class Connection:
             self._deadlines.add(slot)
         return key
 
-    def _standing_for(self, declared: Ability) -> bytes:
-        """What a stateless server is told with a request whose caller can be asked something (4.2, 5.1)."""
-        known = self._relay.mask(declared)
-        standing = self._standings.get(known)
+    def _standing_for(self, can: Ability, declared: bytes) -> bytes:
+        """What a stateless server is told with a request whose caller can be asked something, or has
+        extensions (4.2, 5.1, 5.17)."""
+        place = (self._relay.mask(can), declared)
+        standing = self._standings.get(place)
         if standing is None:
-            standing = self._standings[known] = dialect.standing_meta(self.settled.revision, known)
+            if len(self._standings) >= STANDINGS:
+                self._standings.clear()
+            both = extensions.towards_server(declared, self._announced)
+            standing = dialect.standing_meta(self.settled.revision, place[0], both)
+            self._standings[place] = standing
         return standing
 
     async def exchange(
@@ -148,6 +186,23 @@ class Connection:
         params = dialect.params(b'"requestId":' + key + b',"reason":"no longer wanted"', self._standing)
         self.notify("notifications/cancelled", params)
 
+    # ------------------------------------------------------------------- tasks
+
+    def announces(self, extension: str) -> bool:
+        """Whether the server has said that it speaks it (5.17)."""
+        return extension in self._announced
+
+    def follow(self, key: bytes, asker: Asker) -> Followed:
+        """The request `key` is about to make a task: its progress, and what the server asks for it, belong to
+        its caller also when the request is over, until `unfollow` (5.15)."""
+        followed = self._followed[key] = Followed(Slot(0.0, 0.0, asker))
+        return followed
+
+    def unfollow(self, key: bytes) -> None:
+        followed = self._followed.pop(key, None)
+        if followed is not None and followed.slot.held:
+            followed.slot.over()
+
     def notify(self, method: str, params: bytes) -> None:
         if not self._lost and self._sender.queued <= QUEUE_MAX:
             self._sender.write(jsonrpc.notification_line(method, params))
@@ -159,6 +214,9 @@ class Connection:
         for slot in pending.values():
             self._deadlines.discard(slot)
             slot.settle(ConnectionLost())
+        followed, self._followed = self._followed, {}
+        for each in followed.values():
+            each.slot.settle(ConnectionLost())
 
     # -------------------------------------------------------------- receiving
 
@@ -202,8 +260,20 @@ class Connection:
 
     def slots(self, on: bytes) -> list[Slot]:
         """The requests under way that somebody has made; with `on`, the id's JSON text, that one alone."""
-        found = [self._pending.get(on)] if on else self._pending.values()
+        found = [self._pending.get(on)] if on else [*self._pending.values(), *self._driven()]
         return [slot for slot in found if slot is not None and slot.asker is not None and not slot.settled]
+
+    def _driven(self) -> list[Slot]:
+        return [each.slot for each in self._followed.values() if each.waits]
+
+    def of_task(self, task: str) -> list[Slot]:
+        """The requests of whoever made the server's task of this id: that one and all under way."""
+        for each in self._followed.values():
+            if each.task == task and each.slot.asker is not None:
+                session = each.slot.asker.session
+                under_way = [slot for slot in self.slots(b"") if slot.asker and slot.asker.session == session]
+                return [each.slot, *(slot for slot in under_way if slot is not each.slot)]
+        return []
 
     def _answered(self, message: Message, on: bytes) -> None:
         key = message.key
@@ -270,6 +340,8 @@ class Connection:
                     slot.settle(ConnectionLost())
             case "notifications/message":
                 self._logged(bytes(message.params), on)
+            case "notifications/tasks/status":
+                self._task_changed(bytes(message.params))
             case method:
                 self._notice(method, bytes(message.params))
 
@@ -279,10 +351,20 @@ class Connection:
             return
         token = bytes(params.progress_token)
         slot = self._pending.get(token) or self._pending.get(_integer(token))
+        if slot is None and self._followed:
+            followed = self._followed.get(token) or self._followed.get(_integer(token))
+            slot = followed.slot if followed is not None else None
         if slot is not None and not slot.settled:
             slot.progressed(trio.current_time())
             if slot.asker is not None:
                 slot.asker.progressed(raw)
+
+    def _task_changed(self, raw: bytes) -> None:
+        params = read_result(raw or b"{}", TaskParams)
+        for each in self._followed.values() if params is not None else ():
+            assert params is not None
+            if each.task == params.task_id:
+                each.told(raw)
 
     def _logged(self, raw: bytes, on: bytes) -> None:
         """Every log message goes to the server's own log, and to the agent that it is for, if it wants it."""
@@ -298,6 +380,10 @@ class Connection:
 
 def _least(wanting: tuple[int, Asker]) -> int:
     return wanting[0]
+
+
+def _nothing(raw: bytes) -> None:
+    """Nobody wants to hear of it."""
 
 
 def _believed() -> None:

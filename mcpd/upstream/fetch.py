@@ -1,4 +1,4 @@
-"""Read a server's lists, all pages, with the guards that real servers need (5.10, b24).
+"""Read a server's lists, all that it advertises, and make a catalogue of them (a08, b24).
 
 Only the tools decide whether a server can be used: any other list that fails is a warning.
 """
@@ -17,11 +17,13 @@ from mcpd.catalog.definition import LIMITS
 from mcpd.catalog.prompt import Prompt, read_prompts
 from mcpd.catalog.resource import Resource, Template, read_resources, read_templates
 from mcpd.catalog.tool import Catalog, Feature, Tool, read_tools
-from mcpd.errors import Failure, ServerError
+from mcpd.errors import Failure
+from mcpd.protocol import extensions
 from mcpd.protocol.jsonrpc import words
-from mcpd.protocol.pages import LONGEST_TTL, List, read_page
+from mcpd.protocol.pages import LONGEST_TTL, List
 from mcpd.transport.base import ConnectionLost
 from mcpd.upstream.connection import Connection
+from mcpd.upstream.gather import Gathered, Room, gather
 
 Primitive = Literal["tools", "prompts", "resources"]
 
@@ -32,11 +34,6 @@ LISTS: Final[dict[Primitive, tuple[List, ...]]] = {
     "resources": ("resources/list", "resources/templates/list"),
 }
 
-MAX_PAGES = 100
-#: Of all pages of a list, and of all lists but the tools together; more is not even gathered.
-MAX_BYTES = LIMITS.catalogue
-PAGE_TIMEOUT = 60.0
-
 #: Seconds that the other lists may take longer than the tools when a server is opened...
 OTHERS_WAIT = 5.0
 #: ...as long as the attempt has so many left: they must not make it fail.
@@ -44,9 +41,6 @@ SPARE = 1.0
 
 #: Bytes of definitions that are read in a thread, so that the loop goes on for others.
 LARGE = 256 * 1024
-
-_INVALID_PARAMS = -32602
-_METHOD_NOT_FOUND = -32601
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -75,21 +69,6 @@ class Part(msgspec.Struct, frozen=True):
 Parts = Mapping[List, Part]
 
 
-class _Gathered(msgspec.Struct, frozen=True):
-    """The pages of one list, not looked into yet."""
-
-    items: list[bytes]
-    remarks: tuple[str, ...]
-    ttl: float
-
-
-class _Room:
-    """Bytes of pages that may still be gathered. Mutable: a counter of several lists."""
-
-    def __init__(self) -> None:
-        self.left = MAX_BYTES
-
-
 def primitives(capabilities: Mapping[str, Any]) -> tuple[Primitive, ...]:
     """What the server says that it has lists of (a08, 5.1)."""
     return tuple(name for name in LISTS if capabilities.get(name) not in (None, False))
@@ -105,7 +84,16 @@ def features(capabilities: Mapping[str, Any]) -> frozenset[Feature]:
     resources = capabilities.get("resources")
     if isinstance(resources, dict) and resources.get("subscribe") is True:
         found.add("resources.subscribe")
+    if _has(capabilities, "tasks", "requests", "tools", "call"):
+        found.add("tasks")
     return frozenset(found)
+
+
+def _has(capabilities: Any, *path: str) -> bool:
+    """Whether there is an object at this place."""
+    for name in path:
+        capabilities = capabilities.get(name) if isinstance(capabilities, dict) else None
+    return isinstance(capabilities, dict)
 
 
 def assemble(connection: Connection, parts: Parts) -> Catalog:
@@ -120,6 +108,7 @@ def assemble(connection: Connection, parts: Parts) -> Catalog:
         templates=tuple(one for part in order for one in part.templates),
         prompts=tuple(prompt for part in order for prompt in part.prompts),
         features=features(settled.capabilities),
+        extensions=extensions.read(settled.capabilities) if settled.revision.stateless else {},
     )
 
 
@@ -138,7 +127,7 @@ async def fetch_all(connection: Connection, before: Catalog, *, mirrored: bool) 
     parts: dict[List, Part] = {}
     for method in methods:
         gathered = found.get(method)
-        if isinstance(gathered, _Gathered):
+        if isinstance(gathered, Gathered):
             taken = sum(part.size for part in parts.values())
             parts[method] = await _part(method, gathered, taken, mirrored=mirrored)
         else:
@@ -157,10 +146,10 @@ async def fetch_some(
     found: dict[List, Part] = {}
     failures: dict[List, Failure] = {}
     taken = sum(part.size for method, part in parts.items() if method not in LISTS[primitive])
-    room = _Room()
+    room = Room()
     for method in LISTS[primitive]:
         try:
-            gathered = await _gather(connection, method, room)
+            gathered = await gather(connection, method, room)
         except Failure as e:
             failures[method] = e
             taken += parts[method].size if method in parts else 0
@@ -187,7 +176,7 @@ def _failed(method: List, before: Catalog, why: str) -> Part:
 # ------------------------------------------------------------------ definitions
 
 
-async def _part(method: List, gathered: _Gathered, taken: int, *, mirrored: bool) -> Part:
+async def _part(method: List, gathered: Gathered, taken: int, *, mirrored: bool) -> Part:
     read = partial(_read, method, gathered.items, taken)
     size = sum(map(len, gathered.items))
     part = await trio.to_thread.run_sync(read) if size > LARGE else read()
@@ -233,97 +222,25 @@ def _read(method: List, items: Iterable[bytes], taken: int) -> Part:
 
 async def _gather_all(
     connection: Connection, methods: list[List]
-) -> dict[List, _Gathered | Failure | ConnectionLost]:
+) -> dict[List, Gathered | Failure | ConnectionLost]:
     """The outcome of each list; the tools are waited for, the others not much longer."""
-    found: dict[List, _Gathered | Failure | ConnectionLost] = {}
+    found: dict[List, Gathered | Failure | ConnectionLost] = {}
 
-    async def gather(method: List, room: _Room) -> None:
+    async def read(method: List, room: Room) -> None:
         try:
-            found[method] = await _gather(connection, method, room)
+            found[method] = await gather(connection, method, room)
         except (Failure, ConnectionLost) as e:
             found[method] = e
 
     async with trio.open_nursery() as nursery:
-        shared = _Room()
+        shared = Room()
         for method in methods:
             if method != "tools/list":
-                nursery.start_soon(gather, method, shared)
+                nursery.start_soon(read, method, shared)
         if "tools/list" in methods:
             # It begins before the others: tasks start at the next checkpoint.
-            await gather("tools/list", _Room())
+            await read("tools/list", Room())
         latest = min(trio.current_time() + OTHERS_WAIT, trio.current_effective_deadline() - SPARE)
         useless = isinstance(found.get("tools/list"), Exception)
         nursery.cancel_scope.deadline = -inf if useless else latest
     return found
-
-
-async def _gather(connection: Connection, method: List, room: _Room) -> _Gathered:
-    before = room.left
-    try:
-        return await _pages(connection, method, room)
-    except ServerError as e:
-        if e.server_code != _INVALID_PARAMS:
-            raise
-    # A cursor went bad on the way: all pages are thrown away, and once more from the start (5.10).
-    room.left = before
-    return await _pages(connection, method, room)
-
-
-async def _pages(connection: Connection, method: List, room: _Room) -> _Gathered:
-    pages: list[list[bytes]] = []
-    # Older revisions know no such hint, whatever a server sends (4.8).
-    ttl = inf if connection.settled.revision.stateless else 0.0
-    seen: set[str] = set()
-    members = b""
-    size = count = 0
-
-    def gathered(*remarks: str) -> _Gathered:
-        return _Gathered([item for page in pages for item in page], remarks, ttl)
-
-    for _ in range(MAX_PAGES):
-        try:
-            raw = await connection.ask(method, members, timeout=PAGE_TIMEOUT)
-        except ServerError as e:
-            if e.server_code == _METHOD_NOT_FOUND:
-                # Advertised and yet unknown: an empty list, not a broken server.
-                return gathered(*_unknown(method))
-            raise
-        page = read_page(method, raw)
-        found = page.first(LIMITS.entries - count) if page else None
-        if page is None or found is None:
-            raise Failure("bad_answer", f"the answer to {method} has no proper shape")
-        items, more = found
-        pages.append(items)
-        ttl = min(ttl, page.ttl)
-        size += len(raw)
-        room.left -= len(raw)
-        count += len(items)
-        if more:
-            return gathered(f"{method} has more than {LIMITS.entries:,} entries; the rest was left out")
-        if page.next_cursor is None:
-            return gathered()
-        if room.left < 0:
-            return gathered(f"{method} goes on after {size:,} bytes; the rest was left out")
-        if page.next_cursor in seen:
-            pages = _without_repeats(pages)
-            return gathered(f"{method} repeated a cursor; the list may be incomplete")
-        # An empty string is a cursor like any other (5.10).
-        seen.add(page.next_cursor)
-        members = b'"cursor":' + msgspec.json.encode(page.next_cursor)
-    return gathered(f"{method} has more than {MAX_PAGES} pages; the rest was left out")
-
-
-def _unknown(method: List) -> tuple[str, ...]:
-    """What is said of a list that is advertised and not known to the server; few know templates."""
-    if method == "resources/templates/list":
-        return ()
-    return (f"{method.partition('/')[0]} are advertised, but {method} is not known to the server",)
-
-
-def _without_repeats(pages: list[list[bytes]]) -> list[list[bytes]]:
-    """Pages without those that came twice, so that a looping list makes no duplicates."""
-    out: list[list[bytes]] = []
-    for page in pages:
-        if page not in out:
-            out.append(page)
-    return out

@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 import trio
 
+from mcpd.catalog import tasks
 from mcpd.config.spec import Server
 from mcpd.policy import asks
 from mcpd.policy.asks import Budget, Refused
@@ -36,6 +37,10 @@ class Wire(Protocol):
 
     def slots(self, on: bytes) -> list[Slot]:
         """The requests of agents under way; with `on`, that one alone."""
+        ...
+
+    def of_task(self, task: str) -> list[Slot]:
+        """The requests of whoever made the server's task of this id; none where nobody did."""
         ...
 
     def answer(self, line: bytes) -> None: ...
@@ -186,6 +191,10 @@ class Relay:
 
     def _concerned(self, wire: Wire, question: Question, on: bytes) -> list[Slot]:
         """The requests that a question may belong to, all of one party. Raises Refused for none."""
+        task = tasks.related_to(question.text)
+        if task and (related := wire.of_task(task)):
+            # Whoever else has requests under way: it is said whose it is (5.15).
+            return related
         slots = wire.slots(on)
         parties = {slot.asker.party for slot in slots if slot.asker is not None}
         if len(parties) == 1:

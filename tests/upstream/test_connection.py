@@ -12,11 +12,14 @@ import trio
 import trio.testing
 
 from mcpd.errors import Failure, ServerError
+from mcpd.protocol import extensions
 from mcpd.protocol.abilities import NONE, Ability
+from mcpd.protocol.extensions import TASKS, UI
 from mcpd.protocol.revisions import REVISIONS
 from mcpd.protocol.shapes import LEVELS
 from mcpd.transport.base import ConnectionLost, Unanswered
 from mcpd.transport.pending import Ask, Deadlines, Slot
+from mcpd.upstream import connection
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.opening import Settled
 
@@ -63,6 +66,7 @@ class Ear:
         self.session = session
         self.party = party or session
         self.abilities = abilities
+        self.extensions = b""
         self.asks: list[Ask] = []
         self.level = None if level is None else LEVELS.index(level)
         self.progress: list[Any] = []
@@ -469,3 +473,89 @@ async def test_a_request_that_timed_out_raises_doubts() -> None:
             await ends.connection.ask("tools/list", timeout=5)
         nursery.cancel_scope.cancel()
     assert doubts == [True]
+
+
+# ------------------------------------------------------- extensions and tasks
+
+
+async def declared(ends: Ends, asker: Ear | None, own: bytes = b"") -> Any:
+    """The extensions that a stateless server is told of with a request."""
+    slot = Slot(0, 0, asker)
+    slot.extensions = own
+    ends.connection.send("tools/call", b"", b"", slot)
+    meta = ends.wire.lines[-1]["params"]["_meta"]
+    return meta["io.modelcontextprotocol/clientCapabilities"].get("extensions")
+
+
+async def test_a_stateless_server_is_told_of_extensions_that_both_have() -> None:
+    """For the caller of each request alone (5.17)."""
+    ends = Ends("2026-07-28", {"tools": {}, "extensions": {TASKS: {}, "com.example/x": {}}})
+    a, b = Ear("a"), Ear("b")
+    a.extensions = extensions.encode({TASKS: {}, UI: {"mimeTypes": ["x"]}, "com.example/y": {}})
+    assert await declared(ends, a) == {TASKS: {}, UI: {"mimeTypes": ["x"]}}
+    assert await declared(ends, b) is None
+    assert await declared(ends, None) is None
+    assert await declared(ends, None, extensions.encode({TASKS: {}})) == {TASKS: {}}
+    silent = Ends("2026-07-28", {"tools": {}})
+    assert await declared(silent, a) == {UI: {"mimeTypes": ["x"]}}
+    assert not silent.connection.announces(TASKS)
+    assert ends.connection.announces(TASKS)
+
+
+async def test_of_many_different_declarations_only_some_are_kept() -> None:
+    ends = Ends("2026-07-28", {"extensions": {"com.example/x": {}}})
+    for number in range(connection.STANDINGS * 2):
+        ear = Ear()
+        ear.extensions = extensions.encode({"com.example/x": {"n": number}})
+        assert await declared(ends, ear) == {"com.example/x": {"n": number}}
+    assert len(ends.connection._standings) <= connection.STANDINGS
+
+
+async def test_the_progress_of_a_task_reaches_its_caller_after_the_request() -> None:
+    """Its token is good for the task's life (5.15)."""
+    ends = Ends()
+    a, b = Ear("a"), Ear("b")
+    async with asked_by(ends, a) as keys:
+        (key,) = keys
+        ends.connection.follow(key, a)
+        ends.says({"id": int(key), "result": {"task": {}}})
+        async with asked_by(ends, b):
+            progress = {"progressToken": int(key), "progress": 1}
+            ends.says({"method": "notifications/progress", "params": progress})
+            ends.connection.unfollow(key)
+            ends.says({"method": "notifications/progress", "params": progress})
+    assert (len(a.progress), b.progress) == (1, [])
+
+
+async def test_a_question_about_a_task_is_for_who_made_it() -> None:
+    """Whoever else has requests under way (n03, 5.15)."""
+    ends = Ends()
+    a, b = Ear("a", abilities=Ability.FORM), Ear("b", abilities=Ability.FORM)
+    followed = ends.connection.follow(b"77", a)
+    followed.task = "t-1"
+    about = {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t-1"}}}
+    async with asked_by(ends, b):
+        ends.says({"id": 1, "method": "elicitation/create", "params": {"message": "who?", **about}})
+        assert (len(a.asks), len(b.asks)) == (1, 0)
+        assert followed.slot.held
+        ends.says({"id": 2, "method": "elicitation/create", "params": {"message": "who?"}})
+        assert ends.wire.lines[-1]["error"]["code"] in (-32601, -32603), "a's task counts as a request"
+        followed.waits = False
+        ends.says({"id": 3, "method": "elicitation/create", "params": {"message": "who?"}})
+        assert (len(a.asks), len(b.asks)) == (1, 1)
+    ends.connection.unfollow(b"77")
+    assert ends.wire.lines[-1]["error"]["message"] == "the request that this belonged to has ended"
+
+
+async def test_the_state_of_a_task_is_told_to_who_follows_it() -> None:
+    ends = Ends()
+    heard: list[bytes] = []
+    followed = ends.connection.follow(b"77", Ear("a"))
+    followed.task, followed.told = "t-1", heard.append
+    ends.connection.follow(b"78", Ear("b")).task = "t-2"
+    for task in ("t-1", "t-2", "t-3", 3, None):
+        ends.says({"method": "notifications/tasks/status", "params": {"taskId": task, "status": "working"}})
+    ends.says({"method": "notifications/tasks/status"})
+    assert [json.loads(raw) for raw in heard] == [{"taskId": "t-1", "status": "working"}]
+    ends.connection.lose()
+    assert followed.slot.settled

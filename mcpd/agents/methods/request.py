@@ -12,7 +12,7 @@ import trio
 
 from mcpd.agents.parked import Call
 from mcpd.agents.session import Session
-from mcpd.protocol import abilities, dialect
+from mcpd.protocol import abilities, dialect, extensions
 from mcpd.protocol.abilities import Ability
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.shapes import LEVELS, Carrier, Meta, read_params
@@ -44,6 +44,8 @@ class Request(msgspec.Struct, eq=False):
     """When the next progress may be passed on (trio clock)."""
     can: Ability | None = None
     """What a stateless agent has declared with it, once that is asked for."""
+    known: bytes | None = None
+    """Its extensions, once they are asked for."""
     parked: Call | None = None
     """Where it waits for the agent's answers, if it does."""
 
@@ -74,6 +76,14 @@ class Request(msgspec.Struct, eq=False):
             declared = self.meta.capabilities
             self.can = abilities.read(declared) if declared else abilities.NONE
         return self.can
+
+    @property
+    def extensions(self) -> bytes:
+        if self.meta is None or "extensions" not in self.meta.capabilities:
+            return b""
+        if self.known is None:
+            self.known = extensions.encode(extensions.read(self.meta.capabilities))
+        return self.known
 
     @property
     def tool(self) -> str:
