@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpd.api.status import Reason
 from mcpd.protocol import jsonrpc
@@ -416,3 +418,50 @@ def test_nothing_follows_once_the_revision_is_settled() -> None:
     talk._took(talk.opening.unanswered(b"77", no_answer(500)))
     assert talk.methods == before
     assert talk.opening.failed is None
+
+
+# ------------------------------------------------------------------- whatever a server does
+
+ERRORS: list[dict[str, Any]] = [
+    {"code": code, "message": "no", **({"data": {"supported": supported}} if supported else {})}
+    for code in (-32601, -32600, -32020, -32021, -32022, 0)
+    for supported in ([], [MODERN], ["2025-06-18"], [MODERN, "2025-06-18"], ["2099-01-01"])
+]
+REPLIES: list[Any] = [
+    *({"error": error} for error in ERRORS),
+    *(
+        {"result": result}
+        for result in (discovered(MODERN), discovered("2025-11-25"), discovered("2099-01-01"))
+    ),
+    *({"result": result} for result in (initialized("2025-06-18"), initialized(MODERN), {}, {"x": 1})),
+    *(no_answer(status, f"HTTP status {status}") for status in (200, 301, 400, 404, 405, 500)),
+    no_answer(0, "connection refused", "unreachable"),
+    no_answer(401, "HTTP status 401", "needs_auth"),
+    ConnectionLost(),
+]
+
+
+@given(
+    era=st.sampled_from(["auto", "legacy", "modern"]),
+    pinned=st.booleans(),
+    replies=st.lists(st.sampled_from(REPLIES), min_size=8, max_size=8),
+    silent=st.booleans(),
+)
+def test_every_opening_comes_to_an_end(era: str, pinned: bool, replies: list[Any], silent: bool) -> None:
+    """Once each request has its answer, of whatever kind, it is settled or has failed: nobody waits."""
+    talk = Talk(era, pinned=pinned)
+    if silent:
+        talk.silence()
+    for answered, reply in enumerate(replies):
+        asked = [message for message in talk.sent if "id" in message and "method" in message]
+        if answered == len(asked):
+            break
+        if isinstance(reply, dict):
+            talk.answers(reply.get("result"), error=reply.get("error"), to=answered)
+        else:
+            talk.unanswered(reply, to=answered)
+    assert (talk.opening.settled is None) != (talk.opening.failed is None)
+    assert len(talk.methods) <= 5
+    if pinned and era != "auto":
+        other = "initialize" if era == "modern" else "server/discover"
+        assert other not in talk.methods
