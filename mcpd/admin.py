@@ -23,6 +23,7 @@ from mcpd.api import daemon as api
 from mcpd.api.masks import mask_env, mask_headers, mask_url
 from mcpd.api.servers import (
     AddServer,
+    InstanceInfo,
     LogLine,
     Logs,
     PolicyPins,
@@ -50,7 +51,7 @@ V = TypeVar("V")
 
 def daemon_status(broker: Broker) -> api.DaemonStatus:
     agents = tuple(sorted({"default", *broker.config.agents}))
-    states = Counter(upstream.status.state for upstream in broker.fleet.all())
+    states = Counter(broker.fleet.status(name).state for name in broker.fleet.names())
     return api.DaemonStatus(
         version=__version__,
         pid=os.getpid(),
@@ -73,7 +74,7 @@ def daemon_status(broker: Broker) -> api.DaemonStatus:
 def list_servers(broker: Broker) -> tuple[ServerInfo, ...]:
     """Every server, in the order of the configuration."""
     off = broker.state.switched_off()
-    return tuple(ServerInfo(**_info(upstream, off)) for upstream in broker.fleet.all())
+    return tuple(ServerInfo(**_info(broker, upstream, off)) for upstream in broker.fleet.all())
 
 
 def get_server(broker: Broker, name: str) -> ServerDetails:
@@ -83,11 +84,12 @@ def get_server(broker: Broker, name: str) -> ServerDetails:
     server = definition if isinstance(definition, Server) else _blank(definition)
     policy = server.policy
     return ServerDetails(
-        **_info(upstream, broker.state.switched_off()),
+        **_info(broker, upstream, broker.state.switched_off()),
         env=mask_env(server.env),
         headers=mask_headers(server.headers),
         cwd=server.cwd,
         path=server.path,
+        keeps=server.keeps,
         default_policy=PolicyPins(policy.risk, policy.approval, policy.timeout),
         warnings=_warnings(broker.config, upstream),
     )
@@ -95,13 +97,13 @@ def get_server(broker: Broker, name: str) -> ServerDetails:
 
 def server_logs(broker: Broker, name: str, lines: int) -> Logs:
     """Raises Failure `no_such_server`."""
-    upstream = broker.fleet.find(name)
-    return Logs(name, tuple(LogLine(at, text) for at, text in upstream.ring.last(lines)))
+    found = broker.fleet.logs(name, lines)
+    return Logs(name, tuple(LogLine(at, text, str(scope)) for at, text, scope in found))
 
 
 def status_of(broker: Broker, name: str) -> Status | None:
     """None when there is no such server any more."""
-    return broker.fleet.find(name).status if name in broker.fleet.names() else None
+    return broker.fleet.status(name) if name in broker.fleet.names() else None
 
 
 async def test_server(broker: Broker, name: str) -> ServerTest:
@@ -143,7 +145,7 @@ def _timings(upstream: Upstream) -> Timings:
     return Timings(open=opening, catalogue=max(0.0, total - opening), total=total)
 
 
-def _info(upstream: Upstream, off: frozenset[str]) -> dict[str, Any]:
+def _info(broker: Broker, upstream: Upstream, off: frozenset[str]) -> dict[str, Any]:
     definition = upstream.definition
     server = definition if isinstance(definition, Server) else _blank(definition)
     return {
@@ -156,9 +158,23 @@ def _info(upstream: Upstream, off: frozenset[str]) -> dict[str, Any]:
         "enabled": server.enabled and server.name not in off,
         "disabled_by": "" if server.enabled else server.disabled_by or server.source,
         "start": server.start,
-        "status": upstream.status,
+        "instance": server.instance,
+        "status": broker.fleet.status(server.name),
+        "instances": () if server.instance == "shared" else _instances(broker, upstream),
         "held": upstream.held,
     }
+
+
+def _instances(broker: Broker, main: Upstream) -> tuple[InstanceInfo, ...]:
+    own = () if main.resting else (main,)
+    return tuple(
+        InstanceInfo(
+            kind="operator" if upstream.scope.kind == "shared" else upstream.scope.kind,
+            of=upstream.scope.of,
+            status=upstream.status,
+        )
+        for upstream in (*own, *broker.fleet.instances(main.name))
+    )
 
 
 def _blank(faulty: Faulty) -> Server:
@@ -361,7 +377,7 @@ async def disable(broker: Broker, name: str) -> ServerInfo:
 
 
 def reconnect(broker: Broker, name: str) -> ServerInfo:
-    """End the connection and open a new one now (c15).
+    """End the connection and open a new one now (c15), of every instance that does not rest.
 
     Raises Failure `no_such_server`, `disabled`, `refused`.
     """
@@ -378,11 +394,14 @@ def reconnect(broker: Broker, name: str) -> ServerInfo:
             "refused", f'cannot reconnect "{name}": {upstream.held}', hint="mcpctl reload", server=name
         )
     upstream.reconnect()
+    for other in broker.fleet.instances(name):
+        if other.status.state != "idle":
+            other.reconnect()
     return _one(broker, name)
 
 
 def _one(broker: Broker, name: str) -> ServerInfo:
-    return ServerInfo(**_info(broker.fleet.find(name), broker.state.switched_off()))
+    return ServerInfo(**_info(broker, broker.fleet.find(name), broker.state.switched_off()))
 
 
 # Changing everything

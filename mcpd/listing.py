@@ -12,12 +12,11 @@ from mcpd.catalog.tool import Tool
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE
 from mcpd.config.spec import Agent
 from mcpd.errors import Failure
-from mcpd.policy import rules
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.rows import Row, ViewKey
 from mcpd.upstream.fetch import Primitive
 from mcpd.upstream.upstream import REACH, Upstream
-from mcpd.views import View
+from mcpd.views import View, shown
 
 #: The first listing waits this long for servers whose catalogue nobody knows yet (D5).
 FIRST_LISTING = 5.0
@@ -26,7 +25,7 @@ DEFAULT_AGENT = "default"
 
 #: No configured agent has an empty name, so no session can come by this view.
 OPERATOR = Agent(name="")
-OPERATOR_KEY = ViewKey(("", "", frozenset()))
+OPERATOR_KEY = ViewKey(("", "", frozenset(), ""))
 
 
 def find_agent(broker: Broker, name: str) -> Agent:
@@ -45,7 +44,7 @@ def _agent_of(broker: Broker, key: ViewKey) -> Agent:
 
 def view_now(broker: Broker, key: ViewKey) -> View:
     """What is known at this moment, without waiting."""
-    return broker.views.get(broker.config, broker.fleet.all(), _agent_of(broker, key), key)
+    return broker.views.get(broker.config, broker.fleet, _agent_of(broker, key), key)
 
 
 async def view(broker: Broker, key: ViewKey, waiter: str = "", primitive: Primitive = "tools") -> View:
@@ -69,9 +68,10 @@ def operator_view_now(broker: Broker) -> View:
 
 
 def wanted(broker: Broker, key: ViewKey) -> list[Upstream]:
-    """The servers that the agent may use in this view, whether their catalogue is known or not."""
+    """The servers that the agent may use in this view, whether their catalogue is known or not, each by the
+    instance that it uses there."""
     agent = _agent_of(broker, key)
-    return [upstream for upstream in broker.fleet.all() if _is_wanted(upstream, agent, key)]
+    return [broker.fleet.at(main, agent.name, key.root) for main in shown(broker.fleet, agent, key)]
 
 
 def available(broker: Broker, server: str) -> Ability:
@@ -84,11 +84,12 @@ def available(broker: Broker, server: str) -> Ability:
 
 
 async def _complete(broker: Broker, key: ViewKey, waiter: str, primitive: Primitive) -> None:
-    shown = wanted(broker, key)
-    missing = [upstream for upstream in shown if upstream.catalog is None and waiter not in upstream.wanters]
-    for upstream in shown:
+    used = wanted(broker, key)
+    # What nobody knows yet one instance tells for all.
+    missing = [up.main for up in used if up.catalog is None and waiter not in up.main.wanters]
+    for upstream in used:
         upstream.look(primitive)
-    stale = [upstream for upstream in shown if upstream.stale_in(primitive)]
+    stale = [upstream for upstream in used if upstream.stale_in(primitive)]
     if missing or stale:
         async with trio.open_nursery() as nursery:
             for upstream in missing:
@@ -201,18 +202,8 @@ async def _learn(upstreams: list[Upstream], primitive: Primitive) -> Failure | N
     for upstream in upstreams:
         try:
             if upstream.catalog is None:
-                await upstream.reach(REACH)
+                await upstream.main.reach(REACH)
             await upstream.fresh(primitive)
         except Failure as e:
             unavailable = e
     return unavailable
-
-
-def _is_wanted(upstream: Upstream, agent: Agent, key: ViewKey) -> bool:
-    _, only, without = key
-    return (
-        (not only or upstream.name == only)
-        and upstream.name not in without
-        and upstream.usable
-        and rules.may_use_server(agent, upstream.name)
-    )

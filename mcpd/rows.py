@@ -22,10 +22,19 @@ from mcpd.protocol.jsonrpc import check_arguments, quoted
 from mcpd.upstream.upstream import Upstream
 
 
-class ViewKey(tuple[str, str, frozenset[str]]):
-    """(agent, the one server shown with its own names or "", servers left out)."""
+class ViewKey(tuple[str, str, frozenset[str], str]):
+    """(agent, the one server shown with its own names or "", servers left out, project root or "")."""
 
     __slots__ = ()
+
+    @property
+    def root(self) -> str:
+        return self[3]
+
+    @property
+    def rootless(self) -> ViewKey:
+        """The same wherever the agent works."""
+        return ViewKey((*self[:3], "")) if self[3] else self
 
 
 class Row:

@@ -7,7 +7,7 @@ done per change). All but the tools' rows is made when first asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from mcpd.catalog import names, qualify
@@ -16,9 +16,10 @@ from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.tool import Catalog, Feature, Tool
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE, wrappers
 from mcpd.changes import Changes
-from mcpd.config.spec import Agent, Config
+from mcpd.config.spec import Agent, Config, Server
 from mcpd.policy import rules
 from mcpd.rows import Native, Row, ViewKey, Wrapper, may_use
+from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.upstream import Upstream
 
 #: Entries of one listing answer (b24).
@@ -26,6 +27,9 @@ PAGE = 500
 
 #: Views kept for later; sessions may leave out any servers, so there is no end to the keys.
 KEPT = 128
+
+#: Keys under which these are found: a view may be that of many project roots.
+KEYS = 4096
 
 Kind = Literal["tools", "resources", "templates", "prompts"]
 
@@ -161,7 +165,7 @@ class View:
                 return Listing([*self._templates()], next(self._numbers))
 
     def _tools(self) -> tuple[dict[str, Row], tuple[str, ...]]:
-        _, only, _ = self.key
+        only = self.key[1]
         found: dict[names.Pair, tuple[Upstream, Tool]] = {}
         for server, (upstream, catalog) in self.offers.items():
             for tool in catalog.tools:
@@ -240,50 +244,86 @@ class Views:
 
     def __init__(self, changes: Changes) -> None:
         self._last = changes.last
-        self._catalog = self._servers = -1
+        self._catalog = self._servers = self._instances = -1
         self._views: dict[ViewKey, View] = {}
+        self._found: dict[ViewKey, View] = {}
+        """The same by every key asked for: where no server is per project, the root decides nothing."""
         self._before: dict[ViewKey, View] = {}
         self._numbers = itertools.count(1)
 
     def current(self, key: ViewKey) -> View | None:
         """The view, if nothing has changed since it was built."""
         last = self._last
-        if last["catalog"] != self._catalog or last["servers"] != self._servers:
+        if (
+            last["catalog"] != self._catalog
+            or last["servers"] != self._servers
+            or last["instances"] != self._instances
+        ):
             return None
-        return self._views.get(key)
+        return self._found.get(key)
 
-    def get(self, config: Config, upstreams: Iterable[Upstream], agent: Agent, key: ViewKey) -> View:
+    def get(self, config: Config, fleet: Fleet, agent: Agent, key: ViewKey) -> View:
         """The view that is true now. `key` must belong to `agent`."""
-        last = self._last
-        if last["catalog"] != self._catalog or last["servers"] != self._servers:
-            self._catalog, self._servers = last["catalog"], last["servers"]
-            self._before = _newest(self._before | self._views)
-            self._views = {}
-        view = self._views.get(key)
+        view = self.current(key)
         if view is None:
-            before = self._before.pop(key, None)
-            shown = before.shown() if before is not None else {}
-            view = View(config, agent, key, offers(upstreams, agent, key), self._numbers, shown)
-            if len(self._views) >= KEPT:
-                self._before = _newest(self._before | self._views)
-                self._views = {}
-            self._views[key] = view
+            last = self._last
+            now = (last["catalog"], last["servers"], last["instances"])
+            if now != (self._catalog, self._servers, self._instances):
+                self._catalog, self._servers, self._instances = now
+                self._put_aside()
+            place = key if _by_project(fleet, agent, key) else key.rootless
+            view = self._views.get(place) or self._build(config, fleet, agent, place)
+            if len(self._found) >= KEYS:
+                self._found = {}
+            self._found[key] = self._found[place] = view
         return view
+
+    def _build(self, config: Config, fleet: Fleet, agent: Agent, key: ViewKey) -> View:
+        before = self._before.pop(key, None)
+        listed = before.shown() if before is not None else {}
+        view = View(config, agent, key, offers(fleet, agent, key), self._numbers, listed)
+        if len(self._views) >= KEPT:
+            self._put_aside()
+        self._views[key] = view
+        return view
+
+    def _put_aside(self) -> None:
+        self._before = _newest(self._before | self._views)
+        self._views = {}
+        self._found = {}
 
 
 def _newest(views: dict[ViewKey, View]) -> dict[ViewKey, View]:
     return dict(list(views.items())[-KEPT:])
 
 
-def offers(upstreams: Iterable[Upstream], agent: Agent, key: ViewKey) -> dict[str, Offer]:
-    """The servers that `agent` may use and whose catalogue is known, by name, in their order."""
-    _, only, without = key
-    return {
-        upstream.name: Offer(upstream, catalog)
-        for upstream in upstreams
-        if (not only or upstream.name == only)
-        and upstream.name not in without
-        and upstream.usable
-        and (catalog := upstream.catalog) is not None
-        and rules.may_use_server(agent, upstream.name)
-    }
+def shown(fleet: Fleet, agent: Agent, key: ViewKey) -> list[Upstream]:
+    """The servers that `agent` may use in this view, by their main instances and in their order."""
+    _, only, without, _ = key
+    return [
+        main
+        for main in fleet.all()
+        if (not only or main.name == only)
+        and main.name not in without
+        and main.usable
+        and rules.may_use_server(agent, main.name)
+    ]
+
+
+def offers(fleet: Fleet, agent: Agent, key: ViewKey) -> dict[str, Offer]:
+    """Those of them whose catalogue is known, by name, each by the instance that the agent uses there."""
+    found: dict[str, Offer] = {}
+    for main in shown(fleet, agent, key):
+        upstream = fleet.at(main, agent.name, key.root) if main.catalog is not None else main
+        catalog = upstream.catalog
+        if catalog is not None:
+            found[main.name] = Offer(upstream, catalog)
+    return found
+
+
+def _by_project(fleet: Fleet, agent: Agent, key: ViewKey) -> bool:
+    """Whether the project root decides about the view."""
+    return bool(key.root) and any(
+        isinstance(main.definition, Server) and main.definition.instance == "project"
+        for main in shown(fleet, agent, key)
+    )

@@ -21,7 +21,7 @@ from tests.agents.world import Ear, Stage, kind_of, staged, text_of
 from tests.conftest import Home
 from tests.control.world import tiny, write_config, write_server
 
-DEFAULT = ViewKey(("default", "", frozenset()))
+DEFAULT = ViewKey(("default", "", frozenset(), ""))
 CHANGED = "notifications/tools/list_changed"
 SHELF = str(Path(__file__).parent / "servers" / "shelf.py")
 

@@ -50,9 +50,9 @@ class Shelf:
         self.config = msgspec.structs.replace(self.config, **changed)
         self.fleet.apply(self.config, off, {}, connect=False)
 
-    def view(self, agent: Agent = ANYONE, only: str = "", *without: str) -> View:
-        key = ViewKey((agent.name, only, frozenset(without)))
-        return self.views.get(self.config, self.fleet.all(), agent, key)
+    def view(self, agent: Agent = ANYONE, only: str = "", *without: str, root: str = "") -> View:
+        key = ViewKey((agent.name, only, frozenset(without), root))
+        return self.views.get(self.config, self.fleet, agent, key)
 
     def names(self, agent: Agent = ANYONE, only: str = "", *without: str) -> list[str]:
         return list(self.view(agent, only, *without).rows)
@@ -286,7 +286,7 @@ def test_an_entry_is_the_servers_definition_under_the_agents_name(shelf: Shelf) 
 
 def test_a_view_is_built_once_until_something_changes(shelf: Shelf) -> None:
     shelf.offer("s", catalog("a"))
-    key = ViewKey(("default", "", frozenset()))
+    key = ViewKey(("default", "", frozenset(), ""))
     assert shelf.views.current(key) is None
     view = shelf.view()
     assert shelf.view() is view
@@ -351,3 +351,56 @@ def test_views_are_kept_in_bounded_number(shelf: Shelf, monkeypatch: pytest.Monk
         assert len(shelf.views._views) <= 8
         assert len(shelf.views._before) <= 8
         shelf.changes.publish("catalog", turn)
+
+
+# ---------------------------------------------------------------- instances (n04)
+
+
+def test_the_root_decides_nothing_where_no_server_is_per_project(shelf: Shelf) -> None:
+    shelf.offer("s", catalog("a"))
+    shelf.offer("browser", catalog("b"), instance="agent")
+    view = shelf.view()
+    assert all(shelf.view(root=f"/{number}") is view for number in range(2 * views.KEYS))
+    assert shelf.view(root="/new").rows["s__a"].key.root == ""
+    assert len(shelf.fleet.instances("browser")) == 1
+
+
+def test_each_agent_and_project_calls_its_own_instance(shelf: Shelf) -> None:
+    shelf.offer("s", catalog("a"))
+    shelf.offer("b", catalog("a"), instance="agent")
+    shelf.offer("p", catalog("a"), instance="project")
+
+    def places(view: View) -> list[str]:
+        return [str(row.upstream.scope) for row in view.rows.values()]
+
+    assert places(shelf.view(root="/1")) == ["", "agent default", "project /1"]
+    assert places(shelf.view(root="/2")) == ["", "agent default", "project /2"]
+    assert places(shelf.view(agent())) == ["", "agent a", "project (none)"]
+    assert places(shelf.view(Agent(name=""))) == ["", "", ""], "the operator"
+    one, two = shelf.view(root="/1"), shelf.view(root="/2")
+    assert one is not two
+    assert shelf.view(root="/1") is one
+    assert one.rows["s__a"].upstream is two.rows["s__a"].upstream
+
+
+def test_a_server_per_project_that_is_not_in_the_view_decides_nothing(shelf: Shelf) -> None:
+    shelf.offer("s", catalog("a"))
+    shelf.offer("p", catalog("a"), instance="project")
+    assert shelf.view(ANYONE, "s", root="/1") is shelf.view(ANYONE, "s", root="/2")
+    assert shelf.view(ANYONE, "", "p", root="/1") is shelf.view(ANYONE, "", "p", root="/2")
+    denied = agent(denied_tools=("p__*",))
+    assert shelf.view(denied, root="/1") is shelf.view(denied, root="/2")
+
+
+def test_a_dropped_instance_is_in_no_view(shelf: Shelf) -> None:
+    shelf.offer("b", catalog("a"), instance="agent")
+    shelf.fleet.joined("s1", "default", "")
+    view = shelf.view()
+    number = view.listing("tools").number
+    dropped = view.rows["b__a"].upstream
+    shelf.fleet.left("s1")
+    key = ViewKey(("default", "", frozenset(), ""))
+    assert shelf.views.current(key) is None
+    again = shelf.view()
+    assert again.rows["b__a"].upstream is not dropped
+    assert again.listing("tools").number == number, "its agent sees no difference"

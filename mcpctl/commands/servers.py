@@ -51,7 +51,7 @@ def with_tools(servers: str, tools: str) -> str:
 def row(info: Any) -> tuple[object, ...]:
     state = info["status"]["state"]
     count = info["status"]["tools"]
-    return (info["name"], state, count or "-", command_line(info), trouble(info))
+    return (info["name"], state, count or "-", command_line(info), trouble(info) or company(info))
 
 
 def command_line(info: Any) -> str:
@@ -72,6 +72,28 @@ def trouble(info: Any) -> str:
         reason = str(status["reason"])
         return ": ".join(filter(None, (reason, error))) if reason != status["state"] else error or reason
     return ""
+
+
+def company(info: Any) -> str:
+    """How many instances run of a server that has several; empty for one that is shared."""
+    if info["instance"] == "shared":
+        return ""
+    return f"one per {info['instance']}: {sum(is_up(each) for each in info['instances'])}"
+
+
+def is_up(instance: Any) -> bool:
+    return instance["status"]["state"] not in ("idle", *BROKEN)
+
+
+def instance_line(instance: Any) -> str:
+    """Whose instance it is and how it does."""
+    status = instance["status"]
+    whose = (
+        f"{instance['kind']} {instance['of'] or '(none)'}" if instance["kind"] != "operator" else "operator"
+    )
+    pid = f", pid {status['pid']}" if status["pid"] else ""
+    error = f": {status['error']}" if status["error"] and status["state"] in BROKEN else ""
+    return f"{whose}: {status['state']}{pid}{error}"
 
 
 def show(options: Namespace) -> int:
@@ -98,6 +120,9 @@ def show(options: Namespace) -> int:
                 ("cwd", info["cwd"]),
                 ("path", info["path"]),
                 ("start", info["start"]),
+                ("instance", f"one per {info['instance']}" if info["instance"] != "shared" else ""),
+                ("because", f"it keeps a state of its caller's ({info['keeps']})" if info["keeps"] else ""),
+                ("instances", "\n".join(map(instance_line, info["instances"]))),
                 ("enabled", "" if info["enabled"] else f"no {info['disabled_by']}"),
                 ("policy", policy),
                 ("tools", status["tools"] or ""),
@@ -172,7 +197,8 @@ def logs(options: Namespace) -> int:
         output.say_json(text)
         return DONE
     for line in found["lines"]:
-        output.say(f"{clock(line['at'])}  {output.visible(line['text'], keep=chr(9))}")
+        whose = f"[{line['instance']}] " if line["instance"] else ""
+        output.say(f"{clock(line['at'])}  {output.visible(whose + line['text'], keep=chr(9))}")
     return DONE
 
 

@@ -132,8 +132,9 @@ class Session:
         self.exe = peer.exe
         self.peer = peer
         self.root = ""
-        self.key = ViewKey((agent, "", frozenset()))
+        self.key = ViewKey((agent, "", frozenset(), ""))
         self.caller = Caller(self.id, agent, peer.pid, peer.exe)
+        broker.fleet.joined(self.id, agent, "")
         self.revision: Revision | None = None
         self.abilities: Ability = NONE
         """What it can be asked: by its handshake, or by all its stateless requests so far (5.1)."""
@@ -381,7 +382,7 @@ class Session:
     def show(self, server: str) -> None:
         """Show one server alone, empty for all; nothing is attached from here on."""
         self._attachable = False
-        self.key = ViewKey((self.agent, server, frozenset()))
+        self.key = ViewKey((self.agent, server, frozenset(), self.root))
 
     def _attach(self, raw: bytes) -> None:
         """Fix agent, root and servers for the rest of the connection; a mistake refuses all of it."""
@@ -399,7 +400,8 @@ class Session:
         self.agent = agent
         # Names that no server has now stay: one may get it later. What no server can ever be called does not.
         without = frozenset(name for name in attach.without if server_name_problem(name) is None)
-        self.key = ViewKey((agent, attach.server, without))
+        self.key = ViewKey((agent, attach.server, without, self.root))
+        self.broker.fleet.joined(self.id, agent, self.root)
         self.caller = Caller(self.id, agent, self.pid, self.exe)
 
     def _may_be(self, name: str) -> str:

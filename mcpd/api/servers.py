@@ -23,6 +23,16 @@ class PolicyPins(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """Seconds, 0 = no limit."""
 
 
+class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several that a server has (n04)."""
+
+    kind: Literal["operator", "agent", "project"]
+    """Whose it is."""
+    of: str
+    """The agent's name, or the project's root; empty for the operator and for sessions without a root."""
+    status: Status
+
+
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     source: str
@@ -36,7 +46,12 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     disabled_by: str
     """The file that says `enabled = false`; empty when only `servers.disable` does, or nothing."""
     start: Literal["lazy", "eager"]
+    instance: Literal["shared", "agent", "project"]
+    """Who shares a running instance."""
     status: Status
+    """Where there are several instances, of the one that says most."""
+    instances: tuple[InstanceInfo, ...]
+    """Those of agents and projects, and the operator's while it does not rest; empty where one is shared."""
     held: str
     """Which change of the files waits for `reload`; empty when none does (a03)."""
 
@@ -52,6 +67,8 @@ class ServerDetails(ServerInfo, frozen=True, kw_only=True):
     """Values masked (D12)."""
     cwd: str
     path: str
+    keeps: str
+    """What it is known to keep for its caller, where `instance` is "agent" because of that; else empty."""
     default_policy: PolicyPins
     warnings: tuple[str, ...]
     """What was wrong with its catalogue or its entry."""
@@ -112,6 +129,8 @@ class ServerLogs(Params, frozen=True, kw_only=True):
 class LogLine(msgspec.Struct, frozen=True):
     at: float
     text: str
+    instance: str
+    """Which of several wrote it: "agent NAME" or "project ROOT"; else empty."""
 
 
 class Logs(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ Reason = Literal[
     "access_denied",
     "needs_auth",
     "session_lost",
+    "too_many_instances",
     "not_responding",
     "failed",
     "bad_definition",

@@ -362,7 +362,7 @@ async def _show_status(broker: Broker) -> None:
 
 
 def _status(broker: Broker) -> str:
-    states = Counter(upstream.status.state for upstream in broker.fleet.all())
+    states = Counter(broker.fleet.status(name).state for name in broker.fleet.names())
     total = f"{states.total()} servers"
     return f"{total}: {', '.join(f'{n} {state}' for state, n in sorted(states.items()))}" if states else total
 

@@ -77,6 +77,12 @@ class Keeper:
         self._era_since = cached.verified_at if cached else 0.0
         return cached
 
+    def follow(self, other: Keeper) -> None:
+        """Begin with what the keeper of another instance of the same definition knows."""
+        self._url = other._url
+        self.catalog = other.catalog
+        self.era, self._era_since = other.era, other._era_since
+
     def era_now(self) -> str:
         """The era to begin with; an older one is asked anew after a day, servers are updated (4.6)."""
         if self.era in ("legacy", "sse") and not 0 <= time.time() - self._era_since <= LEGACY_HOLDS:

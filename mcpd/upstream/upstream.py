@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,6 +27,7 @@ from mcpd.upstream.attempt import Attempt, Surroundings
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.fetch import Primitive
 from mcpd.upstream.health import Health, watch_sleep
+from mcpd.upstream.instance import MAIN, Scope
 from mcpd.upstream.keeper import Keeper
 from mcpd.upstream.link import Link
 from mcpd.upstream.relay import Relay
@@ -53,9 +55,26 @@ class Upstream:
     `block` names why it must not run: "disabled", "held" or "".
     """
 
-    def __init__(self, definition: Server | Faulty, around: Surroundings, block: str = "") -> None:
+    def __init__(
+        self,
+        definition: Server | Faulty,
+        around: Surroundings,
+        block: str = "",
+        main: Upstream | None = None,
+        scope: Scope = MAIN,
+    ) -> None:
+        """`main`: the server's main instance, where this one belongs to an agent or project: `scope`."""
         self.name = definition.name
         self.definition = definition
+        self.main = main or self
+        """The instance that stands for the definition; a catalogue is fetched by it when nobody knows it."""
+        self.scope = scope
+        self.attended = False
+        """Some session of its scope is attached. The fleet says so."""
+        self.admit: Callable[[], str] = str
+        """Why no further instance of this server may run; empty when one may. The fleet says so."""
+        self.rested: Callable[[], None] = lambda: None
+        """Called when a turn is over; the fleet listens."""
         self.connection: Connection | None = None
         self.status = Status()
         self.ring = StderrRing()
@@ -97,7 +116,12 @@ class Upstream:
 
     @property
     def catalog(self) -> Catalog | None:
-        """What the server offers, by its last word or from the cache; None when nobody knows."""
+        """What the server offers, by its last word or from the cache; None when nobody knows.
+
+        An instance that does not run offers what the definition's last one did.
+        """
+        if self.connection is None and self.main is not self:
+            return self.main.catalog
         return self._keeper.catalog
 
     @property
@@ -114,9 +138,39 @@ class Upstream:
         self._keeper.look(primitive)
 
     @property
+    def block(self) -> str:
+        """Why it must not run: "disabled", "held", "removed" or ""."""
+        return self._block
+
+    @property
     def usable(self) -> bool:
         """Whether its tools may be listed and called at all: defined, enabled and not held."""
         return not self._block and isinstance(self.definition, Server)
+
+    @property
+    def resting(self) -> bool:
+        """Nothing runs, and nobody waits for it to."""
+        return self._turn is None and not self._interest
+
+    @property
+    def running(self) -> bool:
+        """It takes one of the places that `admit` gives."""
+        return self._turn is not None and not self._turn.cancel_called
+
+    @property
+    def spare(self) -> bool:
+        """Nobody attached has used it, and nothing is under way: it may be stopped to make room."""
+        connection = self.connection
+        return connection is not None and not self.users and not connection.busy
+
+    @property
+    def last_used(self) -> float:
+        """When the last request was sent (trio clock)."""
+        return self.connection.last_sent if self.connection is not None else 0.0
+
+    def stop(self) -> None:
+        """Stop it now, as if its idle time were over; the next demand starts it again."""
+        self._end_turn()
 
     @property
     def idle_after(self) -> float:
@@ -172,7 +226,7 @@ class Upstream:
             return True
         if self.users - {asker.session} or connection.busy:
             return True
-        log.info("MCP '%s': opened anew, its only user can be asked more than it was told", self.name)
+        log.info("MCP '%s': opened anew, its only user can be asked more than it was told", self._title)
         self._background = True
         self._end_turn()
         return False
@@ -249,6 +303,7 @@ class Upstream:
             isinstance(old, Server)
             and isinstance(definition, Server)
             and old.digest == definition.digest
+            and old.instance == definition.instance
             and self._block == block
         )
         self.definition = definition
@@ -260,14 +315,15 @@ class Upstream:
         self._due = None
         self._not_before = 0.0
         if was_blocked != block and not block:
-            self._background = True
+            self._background = self.main is self
         if (
             not isinstance(old, Server)
             or not isinstance(definition, Server)
             or old.digest != definition.digest
         ):
             self._restore()
-            self._background = True
+            # What an agent or project does not use at the moment starts when it does.
+            self._background = self.main is self or self._turn is not None
         self._end_turn()
         if self._turn is None:
             self._set_resting_state()
@@ -304,12 +360,13 @@ class Upstream:
                 with turn:
                     await self._live()
             except* Exception as group:
-                log.error("MCP '%s': internal error", self.name, exc_info=group)
+                log.error("MCP '%s': internal error", self._title, exc_info=group)
                 self._failed(ConnectFailed("failed", "internal error of mcpd; see its log"))
             self._withdraw()
             self._turn = None
             if turn.cancelled_caught:
                 self._set_resting_state()
+            self.rested()
 
     async def _await_wish(self) -> None:
         while True:
@@ -326,7 +383,7 @@ class Upstream:
             return None
         if self._due is not None:
             return 0.0 if self._background else self._due - trio.current_time()
-        eager = self.definition.start == "eager" and not self._history.failures and not self._history.crashes
+        eager = self._eager and not self._history.failures and not self._history.crashes
         return 0.0 if self._interest or self._background or eager else None
 
     async def _live(self) -> None:
@@ -337,6 +394,11 @@ class Upstream:
         self._background = False
         began = trio.current_time()
         self._set(state="connecting", last_attempt=time.time(), retry_at=0.0, pid=0)
+        if self.main is not self:
+            self._keeper.follow(self.main._keeper)
+        if full := self.admit():
+            self._failed(ConnectFailed("too_many_instances", full))
+            return
         async with trio.open_nursery() as nursery:
             attempt = self._attempt(server, nursery)
             try:
@@ -370,9 +432,7 @@ class Upstream:
             return Remote(
                 server, self._around, self.ring, nursery, notice, withdraw, lambda: self.catalog, self.relay
             )
-        return Attempt(
-            server, self._around, self.ring, nursery, notice, withdraw, self._started, self.relay
-        )
+        return Attempt(server, self._around, self.ring, nursery, notice, withdraw, self._started, self.relay)
 
     async def _stop_when_idle(self, connection: Connection) -> None:
         """End the turn once nobody has used the server for `idle_after` and no user is attached (n15)."""
@@ -381,10 +441,10 @@ class Upstream:
             self._idle_changed = trio.Event()
             used = max(began, connection.last_sent)
             due = used + self.idle_after if self.idle_after else float("inf")
-            if self.users or connection.busy:
+            if self.users or connection.busy or self._eager:
                 due = max(due, trio.current_time() + self.idle_after)
             if due <= trio.current_time():
-                log.info("MCP '%s': stopped, nobody has used it for %g s", self.name, self.idle_after)
+                log.info("MCP '%s': stopped, nobody has used it for %g s", self._title, self.idle_after)
                 self._end_turn()
             with trio.move_on_at(due):
                 await self._idle_changed.wait()
@@ -439,10 +499,11 @@ class Upstream:
         )
         self._history = msgspec.structs.replace(self._history, failures=0)
         self._not_before = 0.0
+        self._share()
         info = settled.server_info
         log.info(
             "MCP '%s': connected to %.60s %.40s, revision %s, %d tools, %.2f s",
-            self.name,
+            self._title,
             info.get("name", "?"),
             info.get("version", ""),
             settled.revision.name,
@@ -456,6 +517,8 @@ class Upstream:
         if connection is not None:
             connection.lose()
             self.relay.end()
+            if self.catalog != self._keeper.catalog:
+                self._around.changes.publish("catalog", self.name)
 
     def _failed(self, e: ConnectFailed) -> None:
         self._history, following = retry.after_failure(self._history, lasting=e.lasting, wanted=self._wanted)
@@ -479,9 +542,16 @@ class Upstream:
     @property
     def _wanted(self) -> bool:
         """Something goes on wanting a connection."""
+        return bool(self._eager or self.users or self.wanters or self._interest)
+
+    @property
+    def _eager(self) -> bool:
+        """It is kept connected. Where agents or projects have instances of their own, as long as a session
+        of theirs is attached."""
         server = self.definition
-        eager = isinstance(server, Server) and server.start == "eager"
-        return bool(eager or self.users or self.wanters or self._interest)
+        if not isinstance(server, Server) or server.start != "eager":
+            return False
+        return self.attended if self.main is not self else server.instance == "shared"
 
     def _after(self, following: retry.Next, reason: Reason, message: str) -> None:
         message = self.ring.clean(message)[:ERROR_LENGTH]
@@ -498,7 +568,7 @@ class Upstream:
             retry_at=0.0 if following.delay is None else time.time() + following.delay,
             pid=0,
         )
-        log.warning("MCP '%s': %s (%s): %s", self.name, self.status.state, reason, message)
+        log.warning("MCP '%s': %s (%s): %s", self._title, self.status.state, reason, message)
         if isinstance(self.definition, Server) and self.definition.url:
             # A process writes to its stderr; of a remote there is nothing else to read.
             self._remark(f"{self.status.state} ({reason}): {message}")
@@ -525,11 +595,28 @@ class Upstream:
     def _catalog_kept(self) -> None:
         if self.catalog is not None:
             self._set(tools=len(self.catalog.tools))
+            self._share()
+
+    def _share(self) -> None:
+        """What this instance has learned counts for all of the server that do not run."""
+        main = self.main
+        if main is self or main.connection is not None:
+            return
+        changed = main._keeper.catalog != self._keeper.catalog
+        main._keeper.follow(self._keeper)
+        if changed:
+            main._set(tools=self.status.tools, revision=self.status.revision)
+            self._around.changes.publish("catalog", self.name)
 
     def _restore(self) -> None:
         """Begin with the cached catalogue of this definition, and with its secrets."""
         server = self.definition
         self.ring.hidden = _held_values(server)
+        if self.main is not self:
+            self._keeper.follow(self.main._keeper)
+            known = self.main.status
+            self.status = msgspec.structs.replace(self.status, tools=known.tools, revision=known.revision)
+            return
         cached = self._keeper.restore(server) if isinstance(server, Server) else None
         if cached is not None:
             tools, revision = len(cached.catalog.tools), cached.revision
@@ -538,6 +625,11 @@ class Upstream:
     def _noticed(self, method: str, params: bytes) -> None:
         self._keeper.notice(method, params)
         self.wishes.notice(method, params)
+
+    @property
+    def _title(self) -> str:
+        """What it is called in the daemon's log."""
+        return f"{self.name} ({self.scope})" if self.main is not self else self.name
 
     def _remark(self, text: str) -> None:
         self.ring.add(f"[mcpd] {text}")

@@ -56,6 +56,8 @@ def server(name: str = "fs", **fields: Any) -> dict[str, Any]:
         "enabled": True,
         "disabled_by": "",
         "start": "lazy",
+        "instance": "shared",
+        "instances": [],
         "held": "",
         **fields,
         "status": {**STATUS, **fields.get("status", {})},

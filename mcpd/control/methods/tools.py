@@ -36,7 +36,7 @@ async def list_tools(operator: Operator, params: ListTools) -> Tools:
     agent = listing.find_agent(broker, params.agent) if params.agent else listing.OPERATOR
     if params.server:
         await _ready(broker.fleet.find(params.server))
-    key = ViewKey((params.agent, "", frozenset()))
+    key = ViewKey((params.agent, "", frozenset(), ""))
     if params.agent:
         view = listing.view_now(broker, key) if params.server else await listing.view(broker, key)
     else:

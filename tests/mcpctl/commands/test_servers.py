@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcpctl.harness import LIMIT, Control, command, environment, run, server, server_test, tool
+from tests.mcpctl.harness import LIMIT, STATUS, Control, command, environment, run, server, server_test, tool
 
 FAILED = {"state": "failed", "reason": "command_not_found", "error": 'cannot find "x"\x1b[0m', "tools": 0}
 
@@ -86,6 +86,7 @@ def test_one_server(daemon: Control, folder: Path) -> None:
         "headers": {},
         "cwd": "/w",
         "path": "/p",
+        "keeps": "",
         "warnings": ["odd"],
         "default_policy": {"risk": "low"},
     }
@@ -93,6 +94,32 @@ def test_one_server(daemon: Control, folder: Path) -> None:
     for word in ("KEY=[SECRET]", "/w", "/p", "risk low", "odd", "1970-01-02 00:00:00"):
         assert word in shown
     assert json.loads(run(folder, "list", "fs", "--json").stdout)["cwd"] == "/w"
+
+
+def test_a_server_of_several_instances(daemon: Control, folder: Path) -> None:
+    """How many run, and whose they are (n04)."""
+    several = [
+        {"kind": "operator", "of": "", "status": {**STATUS, "pid": 1}},
+        {"kind": "agent", "of": "coder", "status": {**STATUS, "pid": 2}},
+        {"kind": "agent", "of": "b", "status": {**STATUS, **FAILED, "pid": 0}},
+        {"kind": "project", "of": "", "status": {**STATUS, "state": "idle", "pid": 0, "error": "old"}},
+    ]
+    info = server("fs", instance="agent", instances=several)
+    daemon.answers["servers.list"] = {"servers": [info]}
+    assert run(folder, "list").stdout.splitlines()[1].endswith("one per agent: 2")
+    more: dict[str, Any] = {"env": {}, "headers": {}, "warnings": [], "default_policy": {}}
+    daemon.answers["servers.get"] = {**info, **more, "cwd": "", "path": "", "keeps": "browser"}
+    shown = run(folder, "list", "fs").stdout
+    for line in (
+        "one per agent",
+        "it keeps a state of its caller's (browser)",
+        "operator: connected, pid 1",
+        "agent coder: connected, pid 2",
+        'agent b: failed: cannot find "x"\\u001b[0m',
+        "project (none): idle",
+    ):
+        assert line in shown
+    assert "old" not in shown
 
 
 def test_test(daemon: Control, folder: Path) -> None:
@@ -122,10 +149,13 @@ def test_a_server_that_cannot_be_reached(
 
 
 def test_logs(daemon: Control, folder: Path) -> None:
-    lines = [{"at": 0.5, "text": "\x1b[31mred\tx"}, {"at": 61.0, "text": "b"}]
+    lines = [
+        {"at": 0.5, "text": "\x1b[31mred\tx", "instance": ""},
+        {"at": 61.0, "text": "b", "instance": "agent a"},
+    ]
     daemon.answers["servers.logs"] = {"server": "fs", "lines": lines}
     done = run(folder, "logs", "fs", "-n", "7")
-    assert done.stdout == "1970-01-01 00:00:00  \\u001b[31mred\tx\n1970-01-01 00:01:01  b\n"
+    assert done.stdout == "1970-01-01 00:00:00  \\u001b[31mred\tx\n1970-01-01 00:01:01  [agent a] b\n"
     assert daemon.params("servers.logs") == {"server": "fs", "lines": 7}
 
 
