@@ -11,7 +11,8 @@ from mcpd.catalog.tool import Catalog
 from mcpd.errors import Failure, ServerError
 from mcpd.transport.base import ConnectionLost
 from mcpd.upstream.connection import Connection
-from mcpd.upstream.fetch import MAX_BYTES, Part, assemble, features, fetch_all, fetch_some, primitives
+from mcpd.upstream.fetch import Part, assemble, features, fetch_all, fetch_some, primitives
+from mcpd.upstream.gather import MAX_BYTES
 from tests.upstream.lister import Lister, Page, tools
 
 ALL: dict[str, Any] = {"tools": {}, "prompts": {}, "resources": {}}
