@@ -15,6 +15,7 @@ from mcpd.errors import Failure
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.rows import Row, ViewKey
 from mcpd.upstream.fetch import Primitive
+from mcpd.upstream.instance import Scope
 from mcpd.upstream.upstream import REACH, Upstream
 from mcpd.views import View, shown
 
@@ -74,11 +75,13 @@ def wanted(broker: Broker, key: ViewKey) -> list[Upstream]:
     return [broker.fleet.at(main, agent.name, key.root) for main in shown(broker.fleet, agent, key)]
 
 
-def available(broker: Broker, server: str) -> Ability:
-    """What the attached agents that may use a server can be asked, together (5.1)."""
+def available(broker: Broker, server: str, scope: Scope) -> Ability:
+    """What the attached agents that may use an instance of a server can be asked, together (5.1)."""
     found = NONE
     for session in broker.sessions.values():
-        if session.abilities and any(each.name == server for each in wanted(broker, session.key)):
+        if session.abilities and any(
+            each.name == server and each.scope == scope for each in wanted(broker, session.key)
+        ):
             found |= session.abilities
     return found
 

@@ -19,6 +19,7 @@ from mcpd.transport.stdio import StderrRing, Stdio
 from mcpd.upstream import launch
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.connection import Connection, Noticed
+from mcpd.upstream.instance import Scope
 from mcpd.upstream.link import Link
 from mcpd.upstream.opening import Opening
 from mcpd.upstream.relay import Relay
@@ -44,7 +45,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     """Told the pid of each server process that was started..."""
     ended: Callable[[int], None]
     """...and when all of its tree is gone."""
-    available: Callable[[str], Ability]
+    available: Callable[[str, Scope], Ability]
     """What the attached sessions that may use the server of this name can be asked."""
 
 

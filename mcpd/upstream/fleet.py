@@ -65,8 +65,8 @@ class Fleet:
         """`marker`: prefix of the marker of every child; `open_files`: the soft limit children get;
         `spawned` and `ended` are told the pid of each server process, for who must know when mcpd dies."""
         self.changes = changes
-        self.available: Callable[[str], Ability] = lambda server: NONE
-        """What the attached sessions that may use a server can be asked."""
+        self.available: Callable[[str, Scope], Ability] = lambda server, scope: NONE
+        """What the attached sessions that may use a server, by the instance of this scope, can be asked."""
         self.deadlines = Deadlines()
         self.reader = Reader()
         self._around = Surroundings(
@@ -80,7 +80,7 @@ class Fleet:
             open_files=open_files,
             spawned=spawned,
             ended=ended,
-            available=lambda server: self.available(server),
+            available=lambda server, scope: self.available(server, scope),
         )
         self._upstreams: dict[str, Upstream] = {}
         """The main instances."""

@@ -91,7 +91,7 @@ class Upstream:
         self.wishes = Wishes(self._remark)
         self.relay = Relay(
             self.name,
-            lambda: around.available(self.name),
+            lambda: around.available(self.name, self.scope),
             around.environ.get("HOME", ""),
             self._remark,
         )

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from mcpd import listing
+from mcpd.protocol.abilities import NONE, Ability
 from mcpd.transport.sweep import MARKER
+from mcpd.upstream.instance import MAIN, Scope
 from tests.agents.world import MODERN, Agent, Ear, kind_of, staged, text_of
 from tests.conftest import Home
 from tests.control.world import tiny, write_config, write_server
@@ -174,3 +177,19 @@ async def test_agents_that_look_on_behalf_of_the_operator_start_nothing(home: Ho
         a = await stage.attach("a")
         await process(a)
         assert len(stage.broker.fleet.instances("tiny")) == 1
+
+
+async def test_an_instance_is_told_what_its_own_agents_can_be_asked(home: Home, real_clock: None) -> None:
+    two_agents(home)
+    write_server(home, "tiny", **tiny(instance="agent"))
+    write_server(home, "all", **tiny())
+    async with staged(home) as stage:
+        await stage.attach("a")
+        await stage.attach("b")
+        stage.session.abilities = Ability.FORM
+        said = [
+            listing.available(stage.broker, "tiny", scope)
+            for scope in (Scope("agent", "a"), Scope("agent", "b"), MAIN)
+        ]
+        assert said == [Ability.FORM, NONE, NONE]
+        assert listing.available(stage.broker, "all", MAIN) == Ability.FORM
