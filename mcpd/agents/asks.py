@@ -57,11 +57,6 @@ class About(Protocol):
     on: bytes
 
     @property
-    def abilities(self) -> Ability:
-        """What its agent can be asked."""
-        ...
-
-    @property
     def tool(self) -> str:
         """What it asks of the server, as it is recorded."""
         ...
@@ -98,10 +93,13 @@ class Asks:
 
     # ---------------------------------------------------------------- policy
 
-    def show(self, request: About, server: str, question: Question, spend: Callable[[], None]) -> Shown:
-        """The question as the agent gets it. Raises Refused, which is recorded."""
+    def show(
+        self, request: About, server: str, question: Question, can: Ability, spend: Callable[[], None]
+    ) -> Shown:
+        """The question as the agent gets it. `can`: what it can be asked, as far as the server may know;
+        `spend` counts it among the server's. Raises Refused, which is recorded."""
         try:
-            asks.check_declared(question, request.abilities)
+            asks.check_declared(question, can)
             shown = asks.shown(server, question)
             if len(self._open) >= OPEN:
                 raise Refused(_INTERNAL, "the client is being asked too much at once")
@@ -158,7 +156,7 @@ class Asks:
     def put(self, request: About, ask: Ask) -> None:
         """Pass on a question of a server with a handshake; its answer goes there."""
         try:
-            shown = self.show(request, ask.server, ask.question, ask.spend)
+            shown = self.show(request, ask.server, ask.question, ask.can, ask.spend)
         except Refused as e:
             ask.refuse(e.code, e.message)
             return

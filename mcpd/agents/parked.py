@@ -115,7 +115,7 @@ class Parked:
                 raise Refused(_METHOD_NOT_FOUND, "nobody can be asked about this request")
             if request.parked is None and len(self._calls) >= self._most:
                 raise Refused(_INTERNAL, "too many calls of this client wait for its answers")
-            shown = self._session.asks.show(request, ask.server, ask.question, ask.spend)
+            shown = self._session.asks.show(request, ask.server, ask.question, ask.can, ask.spend)
         except Refused as e:
             ask.refuse(e.code, e.message)
             return

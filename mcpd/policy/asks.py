@@ -115,7 +115,7 @@ def check_declared(question: Question, abilities: Ability) -> None:
 def shown(server: str, question: Question) -> Question:
     """The question as an agent gets it: who asks is said, and what must not be asked is refused."""
     if question.method == ROOTS:
-        return Question(ROOTS)
+        return Question(ROOTS, msgspec.Raw(b"{}"))
     members = _members(question)
     members.pop("task", None)
     meta = members.pop("_meta", None)

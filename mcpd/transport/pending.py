@@ -27,6 +27,8 @@ class Ask(Protocol):
 
     server: str
     question: Question
+    can: Ability
+    """What its caller can be asked, as far as the server was told."""
     closed: Callable[[], None]
     """Called once when nobody waits for an answer any more; not after `answer` and `refuse`."""
 

@@ -49,10 +49,13 @@ class Wire(Protocol):
 class OpenAsk:
     """One question that waits for its agent (`transport.pending.Ask`)."""
 
-    def __init__(self, relay: Relay, wire: Wire, key: bytes, question: Question, slots: list[Slot]) -> None:
+    def __init__(
+        self, relay: Relay, wire: Wire, key: bytes, question: Question, asker: Asker, slots: list[Slot]
+    ) -> None:
         """`key`: the JSON text of its id, which is the server's."""
         self.server = relay.server
         self.question = question
+        self.can = asker.abilities & relay.told
         self.closed: Callable[[], None] = _nobody
         self._relay = relay
         self._wire = wire
@@ -186,7 +189,7 @@ class Relay:
         assert asker is not None
         if question.method == ROOTS:
             self._rooted.add(asker.session)
-        self._open[key] = ask = OpenAsk(self, wire, key, question, slots)
+        self._open[key] = ask = OpenAsk(self, wire, key, question, asker, slots)
         asker.asked(ask)
 
     def _concerned(self, wire: Wire, question: Question, on: bytes) -> list[Slot]:

@@ -161,12 +161,13 @@ def _sort(
     """The answers that there are already, and the questions that the agent gets."""
     given: dict[str, bytes] = {}
     shown: dict[str, Shown] = {}
+    can = upstream.relay.mask(request.abilities)
     for key, question in wanted.input_requests.items():
         if question.method == ROOTS and upstream.relay.fixed:
             given[key] = upstream.relay.fixed
             continue
         try:
-            each = session.asks.show(request, upstream.name, question, upstream.relay.spend)
+            each = session.asks.show(request, upstream.name, question, can, upstream.relay.spend)
         except Refused as e:
             if question.method != ELICIT or e.code == asks.UNDECLARED:
                 raise _unanswerable(upstream, e.message) from None

@@ -1,0 +1,578 @@
+"""Questions of servers reach the one agent they are for, and its answers go back: in all four pairs of eras
+(n03, 5.11 to 5.13, 8.2, DESIGN 7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from tests.agents.rooms import FORM, Agent, Asking, Gone, Json, Modern, Refused, open_room
+from tests.conftest import Home
+
+Reply = Callable[[Json], Awaitable[Any]]
+
+
+def text(result: Json) -> str:
+    said = "".join(block["text"] for block in result["content"])
+    assert not result.get("isError"), said
+    return said
+
+
+async def agree(question: Json) -> Json:
+    """Yes to everything."""
+    match question["method"]:
+        case "elicitation/create":
+            return {"action": "accept", "content": {"said": "yes"}}
+        case "sampling/createMessage":
+            return {"role": "assistant", "content": {"type": "text", "text": "hm"}, "model": "m"}
+        case _:
+            return {"roots": [{"uri": "file:///home/me"}]}
+
+
+async def never(question: Json) -> Json:
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+# -- servers
+
+
+async def elicits(server: Asking, params: Json, ident: Any) -> str:
+    try:
+        return json.dumps(await server.elicit("Sure?"))
+    except Refused as e:
+        return f"refused {e.code}: {e}"
+
+
+async def asks_all(server: Asking, params: Json, ident: Any) -> str:
+    """Three questions at once."""
+    found: Json = {}
+
+    async def one(method: str, question: Json) -> None:
+        found[method] = await server.ask(method, question)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one, "elicitation/create", {"message": "Sure?", "requestedSchema": FORM})
+        nursery.start_soon(one, "sampling/createMessage", {"messages": [], "maxTokens": 5})
+        nursery.start_soon(one, "roots/list", {})
+    return json.dumps(found, sort_keys=True)
+
+
+QUESTIONS: Json = {
+    "a": {"method": "elicitation/create", "params": {"message": "Sure?", "requestedSchema": FORM}},
+    "b": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}},
+    "c": {"method": "roots/list"},
+}
+NAMES = {"a": "elicitation/create", "b": "sampling/createMessage", "c": "roots/list"}
+
+
+async def wants_all(server: Asking, params: Json, ident: Any) -> Any:
+    if "requestState" not in params:
+        return {"resultType": "input_required", "inputRequests": QUESTIONS, "requestState": 'a "state"\u00e9'}
+    assert params["requestState"] == 'a "state"\u00e9'
+    return json.dumps(
+        {NAMES[key]: answer for key, answer in params["inputResponses"].items()}, sort_keys=True
+    )
+
+
+async def wants_one(server: Asking, params: Json, ident: Any) -> Any:
+    if "inputResponses" not in params:
+        assert "requestState" not in params
+        return {"resultType": "input_required", "inputRequests": {"a": QUESTIONS["a"]}}
+    assert "requestState" not in params, "none was given"
+    return json.dumps(params["inputResponses"])
+
+
+PAIRS = pytest.mark.parametrize(
+    ("modern", "server"),
+    [
+        (False, Asking(asks_all)),
+        (True, Asking(asks_all)),
+        (False, Modern(wants_all)),
+        (True, Modern(wants_all)),
+    ],
+    ids=["handshake-handshake", "stateless-handshake", "handshake-stateless", "stateless-stateless"],
+)
+
+
+@PAIRS
+async def test_three_questions_at_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool, server: Asking
+) -> None:
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", agree, modern=modern)
+        said = json.loads(text(await agent.call("s__do", {})))
+        assert said == {
+            "elicitation/create": {"action": "accept", "content": {"said": "yes"}},
+            "roots/list": {"roots": [{"uri": "file:///home/me"}]},
+            "sampling/createMessage": await agree({"method": "sampling/createMessage"}),
+        }
+        assert len(agent.asked) == 3
+        elicited = next(q for q in agent.asked if q["method"] == "elicitation/create")
+        assert elicited["params"]["message"] == "[s, untrusted] Sure?"
+        assert elicited["params"]["requestedSchema"] == FORM
+        assert set(server.capabilities) == {"elicitation", "sampling", "roots"}
+        recorded = {(entry.method, entry.outcome, entry.server, entry.tool) for entry in room.asks()}
+        assert recorded == {
+            ("elicitation/create", "accept", "s", "do"),
+            ("sampling/createMessage", "ok", "s", "do"),
+            ("roots/list", "ok", "s", "do"),
+        }
+
+
+@pytest.mark.parametrize("modern", [False, True])
+async def test_a_stateless_server_without_a_state(
+    home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool
+) -> None:
+    async with open_room(home, monkeypatch, s=Modern(wants_one)) as room:
+        agent = await room.agent("a", agree, modern=modern)
+        said = json.loads(text(await agent.call("s__do", {})))
+        assert said == {"a": {"action": "accept", "content": {"said": "yes"}}}
+
+
+@pytest.mark.parametrize("modern", [False, True])
+@pytest.mark.parametrize("capabilities", [{}, {"roots": {}}])
+async def test_who_cannot_be_asked_is_not(
+    home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool, capabilities: Json
+) -> None:
+    server = Asking(elicits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", agree, capabilities, modern=modern)
+        assert "refused -32601" in text(await agent.call("s__do", {}))
+        assert agent.asked == []
+        assert set(server.capabilities) == set(capabilities)
+
+
+@pytest.mark.parametrize("modern", [False, True])
+async def test_what_the_definition_does_not_allow_is_not_told(
+    home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool
+) -> None:
+    servers: dict[str, Asking] = {"old": Asking(elicits), "new": Modern(wants_one)}
+    fields = {"sampling": False, "roots": "none"}
+    async with open_room(home, monkeypatch, fields=fields, **servers) as room:
+        agent = await room.agent("a", agree, modern=modern)
+        for name, server in servers.items():
+            text(await agent.call(f"{name}__do", {}))
+            assert server.capabilities == {"elicitation": {"form": {}, "url": {}}}
+
+
+async def test_a_server_is_opened_anew_for_its_only_user(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Asking(elicits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        silent = await room.agent("a", agree, {})
+        assert "refused" in text(await silent.call("s__do", {}))
+        able = await room.agent("b", agree)
+        assert "refused" in text(await able.call("s__do", {})), "somebody else uses it as it is"
+        await silent.leave()
+        await able.leave()
+        other = await room.agent("c", agree)
+        assert "accept" in text(await other.call("s__do", {}))
+        assert server.opened == 2
+        assert "accept" in text(await other.call("s__do", {}))
+        assert server.opened == 2
+
+
+@pytest.mark.parametrize("roots", ["fixed", "agent"])
+async def test_fixed_roots_are_the_definitions(
+    home: Home, monkeypatch: pytest.MonkeyPatch, roots: str
+) -> None:
+    async def lists(server: Asking, params: Json, ident: Any) -> str:
+        return json.dumps(await server.ask("roots/list"))
+
+    fields = {"roots": roots, "cwd": "/srv/a b"}
+    async with open_room(home, monkeypatch, fields=fields, s=Asking(lists)) as room:
+        agent = await room.agent("a", agree)
+        said = json.loads(text(await agent.call("s__do", {})))
+        uri = "file:///srv/a%20b" if roots == "fixed" else "file:///home/me"
+        assert said == {"roots": [{"uri": uri}]}
+        text(await agent.call("s__do", {}))
+        assert len(agent.asked) == (0 if roots == "fixed" else 1), "it is asked once"
+        agent.send({"method": "notifications/roots/list_changed"})
+        text(await agent.call("s__do", {}))
+        assert len(agent.asked) == (0 if roots == "fixed" else 2)
+
+
+# ----------------------------------------------------------------- who is meant
+
+
+async def test_whose_a_question_is_cannot_be_told_while_two_call(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first time it goes to nobody; from then on parties take turns."""
+    waits = trio.Event()
+
+    async def asks_late(server: Asking, params: Json, ident: Any) -> str:
+        await waits.wait()
+        return await elicits(server, params, ident)
+
+    async with open_room(home, monkeypatch, s=Asking(asks_late)) as room:
+        agents = [await room.agent(name, agree) for name in "ab"]
+        said: list[str] = []
+
+        async def call(agent: Agent) -> None:
+            said.append(text(await agent.call("s__do", {})))
+
+        async with trio.open_nursery() as nursery:
+            for agent in agents:
+                nursery.start_soon(call, agent)
+            await trio.testing.wait_all_tasks_blocked()
+            waits.set()
+        assert "refused -32603" in said[0]
+        assert "cannot tell which client" in said[0]
+        said.clear()
+        async with trio.open_nursery() as nursery:
+            for agent in agents * 3:
+                nursery.start_soon(call, agent)
+        assert all("accept" in each for each in said)
+        assert [len(agent.asked) for agent in agents] in ([3, 3], [4, 3], [3, 4])
+
+
+async def test_what_belongs_to_no_request_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def quick(server: Asking, params: Json, ident: Any) -> str:
+        return "done"
+
+    server = Asking(quick)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", agree)
+        text(await agent.call("s__do", {}))
+        with pytest.raises(Refused) as caught:
+            await server.elicit("Anybody?")
+        assert caught.value.code == -32603
+        assert agent.asked == []
+
+
+# ------------------------------------------------------------ answers, and none
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ({"action": "decline"}, {"action": "decline"}),
+        ({"action": "cancel"}, {"action": "cancel"}),
+        ({"action": "accept", "content": {"said": 5}}, {"action": "cancel"}),
+        ({"action": "accept"}, {"action": "cancel"}),
+        ({"nonsense": 1}, {"action": "cancel"}),
+    ],
+)
+async def test_what_becomes_of_an_answer(
+    home: Home, monkeypatch: pytest.MonkeyPatch, reply: Json, said: Json
+) -> None:
+    async def answer(question: Json) -> Json:
+        return reply
+
+    async with open_room(home, monkeypatch, s=Asking(elicits)) as room:
+        agent = await room.agent("a", answer)
+        assert json.loads(text(await agent.call("s__do", {}))) == said
+
+
+async def test_an_agents_error_goes_to_the_server(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(question: Json) -> Json:
+        raise Refused({"code": -1, "message": "the user said no"})
+
+    async with open_room(home, monkeypatch, s=Asking(elicits)) as room:
+        agent = await room.agent("a", refuse)
+        assert text(await agent.call("s__do", {})) == "refused -1: the user said no"
+
+
+async def test_waiting_for_a_person_does_not_count(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D9: 60 s for a call, and five minutes to think."""
+
+    async def think(question: Json) -> Json:
+        await trio.sleep(300)
+        return await agree(question)
+
+    async def twice(server: Asking, params: Json, ident: Any) -> str:
+        await trio.sleep(50)
+        await server.elicit("one")
+        await trio.sleep(50)
+        await server.elicit("two")
+        await trio.sleep(50)
+        return "done"
+
+    async with open_room(home, monkeypatch, s=Asking(twice)) as room:
+        agent = await room.agent("a", think)
+        result = await agent.call("s__do", {})
+        assert result["isError"], "its own time is 60 s, however often it asks"
+        assert len(agent.asked) == 1
+
+    async def once(server: Asking, params: Json, ident: Any) -> str:
+        await server.elicit("one")
+        await trio.sleep(50)
+        return "done"
+
+    async with open_room(home, monkeypatch, s=Asking(once)) as room:
+        for modern in (False, True):
+            agent = await room.agent("a", think, modern=modern)
+            assert text(await agent.call("s__do", {})) == "done"
+
+
+@pytest.mark.parametrize("modern", [False, True])
+async def test_nobody_answers(home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool) -> None:
+    server = Asking(elicits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never, modern=modern)
+        if modern:
+            result = await agent.request("tools/call", {"name": "s__do", "arguments": {}})
+            assert result["resultType"] == "input_required"
+            await trio.sleep(700)
+            assert server.open == {}, "the call was cancelled at the server"
+            assert len(agent.session.parked) == 0
+        else:
+            assert json.loads(text(await agent.call("s__do", {}))) == {"action": "cancel"}
+            assert agent.withdrawn == [agent.asked[0]["id"]]
+            assert [entry.outcome for entry in room.asks()] == ["timed_out"]
+
+
+async def test_a_call_that_ends_takes_its_question_back(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the caller, by the server's notification, and by the answer to the call."""
+
+    async def gives_up(server: Asking, params: Json, ident: Any) -> str:
+        with trio.move_on_after(1):
+            await server.elicit("Sure?")
+        if params["arguments"]["how"] == "cancelled":
+            server.say({"method": "notifications/cancelled", "params": {"requestId": 1}})
+            await trio.sleep(1)
+        return "never mind"
+
+    for how in ("cancelled", "answered"):
+        async with open_room(home, monkeypatch, s=Asking(gives_up)) as room:
+            agent = await room.agent("a", never)
+            assert text(await agent.call("s__do", {"how": how})) == "never mind"
+            assert agent.withdrawn == [agent.asked[0]["id"]]
+            assert [entry.outcome for entry in room.asks()] == ["withdrawn"]
+    server = Asking(elicits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancelled_call, agent)
+            await trio.testing.wait_all_tasks_blocked()
+            agent.send({"method": "notifications/cancelled", "params": {"requestId": "x"}})
+        await trio.testing.wait_all_tasks_blocked()
+        assert agent.withdrawn == [agent.asked[0]["id"]]
+        assert server.open == {}
+
+
+async def cancelled_call(agent: Agent) -> None:
+    with pytest.raises(Gone):
+        await agent.request("tools/call", {"name": "s__do", "arguments": {}}, "x")
+
+
+async def test_secrets_are_not_asked_for(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"type": "object", "properties": {"password": {"type": "string"}}}
+    params = {"message": "Log in", "requestedSchema": schema}
+
+    async def asks_secret(server: Asking, params_: Json, ident: Any) -> str:
+        try:
+            return json.dumps(await server.ask("elicitation/create", params))
+        except Refused as e:
+            return f"refused {e.code}"
+
+    async def wants_secret(server: Asking, params_: Json, ident: Any) -> Any:
+        if "inputResponses" in params_:
+            return json.dumps(params_["inputResponses"])
+        question = {"method": "elicitation/create", "params": params}
+        return {"resultType": "input_required", "inputRequests": {"k": question}, "requestState": "s"}
+
+    servers: dict[str, Asking] = {"old": Asking(asks_secret), "new": Modern(wants_secret)}
+    async with open_room(home, monkeypatch, fields=None, **servers) as room:
+        for modern in (False, True):
+            agent = await room.agent("a", agree, modern=modern)
+            assert text(await agent.call("old__do", {})) == "refused -32602"
+            assert json.loads(text(await agent.call("new__do", {}))) == {"k": {"action": "decline"}}
+            assert agent.asked == []
+        assert {(entry.decision, entry.outcome) for entry in room.asks()} == {("deny", "refused")}
+
+
+async def test_twenty_questions_an_hour(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_room(home, monkeypatch, 2, s=Asking(elicits)) as room:
+        agent = await room.agent("a", agree)
+        said = [text(await agent.call("s__do", {})) for _ in range(3)]
+        assert ["accept" in each for each in said] == [True, True, False]
+        assert "2 questions an hour" in said[2]
+        await trio.sleep(3600)
+        assert "accept" in text(await agent.call("s__do", {}))
+
+
+# --------------------------------------------------------- rounds and their states
+
+
+async def state_of(agent: Agent, **arguments: Any) -> tuple[str, Json]:
+    """A state that the agent was handed out, and answers that fit."""
+    result = await agent.request("tools/call", {"name": "s__do", "arguments": arguments})
+    assert result["resultType"] == "input_required"
+    answers = {key: await agree(question) for key, question in result["inputRequests"].items()}
+    state = result["requestState"]
+    assert isinstance(state, str)
+    return state, answers
+
+
+def retry(state: str, answers: Json, **arguments: Any) -> Json:
+    return {"name": "s__do", "arguments": arguments, "inputResponses": answers, "requestState": state}
+
+
+SERVERS = pytest.mark.parametrize("server", [Asking(elicits), Modern(wants_all)], ids=["parked", "passed"])
+
+
+@SERVERS
+async def test_a_state_is_good_for_its_request_alone(
+    home: Home, monkeypatch: pytest.MonkeyPatch, server: Asking
+) -> None:
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", agree, modern=True)
+        other = await room.agent("b", agree, modern=True)
+        state, answers = await state_of(agent, n=1)
+        heard = len(server.heard)
+        bad = [
+            (other, retry(state, answers, n=1)),
+            (agent, retry(state, answers, n=2)),
+            (agent, retry(state[:-1] + ("0" if state[-1] != "0" else "1"), answers, n=1)),
+            (agent, retry("", answers, n=1)),
+            (agent, retry("cGFya2VkIDEgMQ==.0", answers, n=1)),
+        ]
+        for who, params in bad:
+            with pytest.raises(Refused) as caught:
+                await who.request("tools/call", params)
+            assert caught.value.code == -32602
+        with pytest.raises(Refused) as caught:
+            await agent.request("prompts/get", retry(state, answers, n=1))
+        assert caught.value.code == -32602
+        assert len(server.heard) == heard, "nothing reaches the server"
+        assert "accept" in text(await agent.request("tools/call", retry(state, answers, n=1)))
+
+
+async def test_a_state_of_a_parked_call_is_used_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def twice(server: Asking, params: Json, ident: Any) -> str:
+        return json.dumps([await server.elicit("one"), await server.elicit("two")])
+
+    async with open_room(home, monkeypatch, s=Asking(twice)) as room:
+        agent = await room.agent("a", agree, modern=True)
+        state, answers = await state_of(agent)
+        second = await agent.request("tools/call", retry(state, answers))
+        assert second["resultType"] == "input_required"
+        with pytest.raises(Refused) as caught:
+            await agent.request("tools/call", retry(state, answers))
+        assert caught.value.code == -32602
+        answers = {key: await agree(question) for key, question in second["inputRequests"].items()}
+        done = await agent.request("tools/call", retry(second["requestState"], answers))
+        assert json.loads(text(done)) == [{"action": "accept", "content": {"said": "yes"}}] * 2
+        with pytest.raises(Refused):
+            await agent.request("tools/call", retry(second["requestState"], answers))
+        assert len(agent.session.parked) == 0
+
+
+@SERVERS
+async def test_a_state_has_an_end(home: Home, monkeypatch: pytest.MonkeyPatch, server: Asking) -> None:
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", agree, modern=True)
+        state, answers = await state_of(agent)
+        await trio.sleep(601)
+        with pytest.raises(Refused) as caught:
+            await agent.request("tools/call", retry(state, answers))
+        assert caught.value.code == -32602
+
+
+@SERVERS
+async def test_an_answer_that_does_not_fit_can_be_mended(
+    home: Home, monkeypatch: pytest.MonkeyPatch, server: Asking
+) -> None:
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", agree, modern=True)
+        state, answers = await state_of(agent)
+        for wrong in (12345, {"action": "accept", "content": {"said": 5}}):
+            with pytest.raises(Refused) as caught:
+                await agent.request("tools/call", retry(state, dict.fromkeys(answers, wrong)))
+            assert caught.value.code == -32602
+        assert "accept" in text(await agent.request("tools/call", retry(state, {**answers, "extra": 1})))
+
+
+async def test_a_missing_answer_is_asked_for_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_room(home, monkeypatch, s=Asking(asks_all)) as room:
+        agent = await room.agent("a", agree, modern=True)
+        state, answers = await state_of(agent)
+        first, *rest = answers
+        again = await agent.request("tools/call", retry(state, {first: answers[first]}))
+        assert set(again["inputRequests"]) == set(rest)
+        del answers[first]
+        assert "accept" in text(await agent.request("tools/call", retry(again["requestState"], answers)))
+
+
+async def test_answers_may_come_before_the_questions(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known keys are used, others ignored; the server gets what it asked for alone (SEP-2322)."""
+    async with open_room(home, monkeypatch, s=Modern(wants_one)) as room:
+        agent = await room.agent("a", agree, modern=True)
+        answers = {"a": await agree(QUESTIONS["a"]), "x": {"action": "accept"}}
+        params = {"name": "s__do", "arguments": {}, "inputResponses": answers}
+        assert json.loads(text(await agent.request("tools/call", params))) == {"a": answers["a"]}
+
+
+async def test_a_round_without_questions_is_repeated(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def busy(server: Asking, params: Json, ident: Any) -> Any:
+        left = int(params.get("requestState", "3"))
+        return {"resultType": "input_required", "requestState": str(left - 1)} if left else "done"
+
+    async def for_ever(server: Asking, params: Json, ident: Any) -> Any:
+        return {"resultType": "input_required", "requestState": "again"}
+
+    servers: dict[str, Asking] = {"s": Modern(busy), "t": Modern(for_ever)}
+    async with open_room(home, monkeypatch, fields=None, **servers) as room:
+        for modern in (False, True):
+            agent = await room.agent("a", agree, modern=modern)
+            assert text(await agent.call("s__do", {})) == "done"
+            result = await agent.call("t__do", {})
+            assert result["isError"]
+            assert result["_meta"]["dev.mcpd/kind"] == "bad_answer"
+
+
+async def test_a_stateless_server_must_not_ask_what_was_not_declared(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_room(home, monkeypatch, s=Modern(wants_all)) as room:
+        for modern in (False, True):
+            agent = await room.agent("a", agree, {"elicitation": {}}, modern=modern)
+            result = await agent.call("s__do", {})
+            assert result["isError"]
+            assert agent.asked == []
+
+
+async def test_progress_of_a_parked_call_is_for_the_request_that_waits(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(server: Asking, params: Json, ident: Any) -> str:
+        token = params["_meta"]["progressToken"]
+        for step in (1, 2):
+            notice = {"progressToken": token, "progress": step}
+            server.say({"method": "notifications/progress", "params": notice})
+            await server.elicit("Sure?") if step == 1 else None
+        return "done"
+
+    async with open_room(home, monkeypatch, s=Asking(slow)) as room:
+        agent = await room.agent("a", agree, modern=True)
+        result = await agent.request("tools/call", {"name": "s__do", "_meta": {"progressToken": "one"}})
+        answers = {key: await agree(q) for key, q in result["inputRequests"].items()}
+        more = {"inputResponses": answers, "requestState": result["requestState"]}
+        await agent.request("tools/call", {"name": "s__do", "_meta": {"progressToken": "two"}, **more})
+        assert [(each["progressToken"], each["progress"]) for each in agent.progress] == [
+            ("one", 1),
+            ("two", 2),
+        ]
+
+
+@pytest.mark.parametrize("modern", [False, True])
+async def test_a_session_that_ends_ends_its_questions(
+    home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool
+) -> None:
+    """The server hears that the call is over, and its question with it."""
+    server = Asking(elicits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never, modern=modern)
+        room.nursery.start_soon(agent.call, "s__do", {})
+        await trio.sleep(1)
+        assert len(server.open) == len(agent.asked) == 1
+        await agent.leave()
+        assert server.open == {}
+        assert [entry.outcome for entry in room.asks()] == ["withdrawn"]
