@@ -252,7 +252,7 @@ async def test_a_lost_session_that_nobody_uses_is_not_opened_again(real_clock: N
             far.sessions.clear()
             with pytest.raises(ConnectionLost):
                 await at.call()
-            assert at.upstream.status.state == "idle"
+            await at.becomes("idle")
             assert await at.call()
 
 
