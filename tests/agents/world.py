@@ -20,10 +20,10 @@ from mcpd.agents.serve import announce, serve_connection
 from mcpd.agents.session import Session
 from mcpd.journal import Entry
 from tests.conftest import Home
+from tests.control.world import CHECKOUT, World, library, running
 from tests.control.world import Refused as Refused
-from tests.control.world import World, running
 
-LIVELY = str(Path(__file__).parents[1] / "servers" / "lively.py")
+LIVELY = str(CHECKOUT / "tests" / "servers" / "lively.py")
 SCHEMAS = Path(__file__).parents[3] / "shared" / "reference" / "schema"
 META = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"
@@ -33,8 +33,17 @@ PATIENCE = 20.0
 """Seconds until a message that was waited for is missing."""
 
 RESULTS = {
+    "completion/complete": "CompleteResult",
     "initialize": "InitializeResult",
+    "logging/setLevel": "EmptyResult",
     "ping": "EmptyResult",
+    "prompts/get": "GetPromptResult",
+    "prompts/list": "ListPromptsResult",
+    "resources/list": "ListResourcesResult",
+    "resources/read": "ReadResourceResult",
+    "resources/subscribe": "EmptyResult",
+    "resources/templates/list": "ListResourceTemplatesResult",
+    "resources/unsubscribe": "EmptyResult",
     "server/discover": "DiscoverResult",
     "tools/list": "ListToolsResult",
     "tools/call": "CallToolResult",
@@ -297,6 +306,10 @@ class Ear:
             "default_policy": {"approval": "never"},
             **fields,
         }
+
+    def library(self, *options: str, **fields: Any) -> dict[str, Any]:
+        """The same of the server `library.py`."""
+        return library("--log", str(self.path), *options, **fields)
 
     async def hear(self, event: str, **facts: Any) -> dict[str, Any]:
         """The next event with these facts; others are kept for later."""

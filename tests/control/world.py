@@ -24,13 +24,20 @@ from mcpd.upstream.fleet import Fleet
 from mcpd.views import Views
 from tests.conftest import Home
 
-TINY = str(Path(__file__).parents[1] / "servers" / "tiny.py")
+CHECKOUT = Path(__file__).parents[2]
+TINY = str(CHECKOUT / "tests" / "servers" / "tiny.py")
 
 
 def tiny(*options: str, **fields: Any) -> dict[str, Any]:
     """The definition of a tiny server, open to every call unless `fields` say otherwise."""
     policy = {"approval": "never"}
     return {"command": sys.executable, "args": ["-I", TINY, *options], "default_policy": policy, **fields}
+
+
+def library(*options: str, **fields: Any) -> dict[str, Any]:
+    """The same of a server with resources and prompts."""
+    args = ["-m", "tests.servers.library", *options]
+    return {**tiny(), "args": args, "cwd": str(CHECKOUT), **fields}
 
 
 class Refused(Exception):

@@ -55,6 +55,7 @@ class Cancelled(Exception):
 class Server:
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
         self.tools = [
             tool("echo", readOnlyHint=True),
             *(
@@ -64,7 +65,8 @@ class Server:
             tool("wipe", destructiveHint=True),
         ]
         self.cancelled: dict[Any, threading.Event] = {}
-        self.listeners: list[Any] = []
+        self.wishes: dict[Any, dict[str, Any]] = {}
+        """What each listener wants to hear of."""
 
     # -- input and output ---------------------------------------------------------------------------
     def log(self, event: str, **more: Any) -> None:
@@ -87,6 +89,7 @@ class Server:
             self.log("heard", method=message["method"], name=named, params=short(message.get("params")))
             if message["method"] == "notifications/cancelled":
                 self.cancelled.get(message["params"]["requestId"], threading.Event()).set()
+                self.wishes.pop(message["params"]["requestId"], None)
             elif "id" in message:
                 self.cancelled[message["id"]] = threading.Event()
                 threading.Thread(target=self.serve, args=(message, line), daemon=True).start()
@@ -120,7 +123,6 @@ class Server:
     def result(
         self, method: str, params: dict[str, Any], message: dict[str, Any], line: bytes
     ) -> dict[str, Any] | None:
-        capabilities = {"tools": {"listChanged": True}}
         if method == "tools/call":
             return self.call(params["name"], params.get("arguments") or {}, message, line)
         if method == "tools/list":
@@ -128,20 +130,18 @@ class Server:
             return {"tools": self.tools, **more}
         if method == "server/discover" and IS_MODERN:
             more = {"ttlMs": 0, "cacheScope": "private"}
-            return {"supportedVersions": [MODERN], "capabilities": capabilities, **more}
+            return {"supportedVersions": [MODERN], "capabilities": self.capabilities, **more}
         if method == "initialize" and not IS_MODERN:
             asked = params["protocolVersion"]
             revision = asked if asked in HANDSHAKE else HANDSHAKE[-1]
             info = {"name": "lively", "version": "1"}
-            return {"protocolVersion": revision, "capabilities": capabilities, "serverInfo": info}
+            return {"protocolVersion": revision, "capabilities": self.capabilities, "serverInfo": info}
         return {} if method == "ping" and not IS_MODERN else None
 
     def listen(self, message: dict[str, Any]) -> None:
-        self.listeners.append(message["id"])
-        about = {
-            "_meta": {META + "subscriptionId": message["id"]},
-            "notifications": {"toolsListChanged": True},
-        }
+        wanted = message["params"]["notifications"]
+        self.wishes[message["id"]] = wanted
+        about = {"_meta": {META + "subscriptionId": message["id"]}, "notifications": wanted}
         self.send({"method": "notifications/subscriptions/acknowledged", "params": about})
 
     # -- tools --------------------------------------------------------------------------------------
@@ -181,11 +181,16 @@ class Server:
 
     def grow(self, name: str) -> None:
         self.tools.append(tool(name))
-        method = "notifications/tools/list_changed"
+        self.announce("tools")
+
+    def announce(self, kind: str) -> None:
+        """A list of this kind has changed."""
+        method = f"notifications/{kind}/list_changed"
         if not IS_MODERN:
             self.send({"method": method})
-        for listener in self.listeners:
-            self.send({"method": method, "params": {"_meta": {META + "subscriptionId": listener}}})
+        for listener, wanted in list(self.wishes.items()):
+            if wanted.get(f"{kind}ListChanged"):
+                self.send({"method": method, "params": {"_meta": {META + "subscriptionId": listener}}})
 
 
 def short(params: Any) -> Any:
