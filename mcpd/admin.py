@@ -35,6 +35,7 @@ from mcpd.api.servers import (
 from mcpd.api.status import Status
 from mcpd.broker import Broker
 from mcpd.catalog.names import server_name_problem
+from mcpd.catalog.tool import Catalog
 from mcpd.config import fields, load, save
 from mcpd.config.change import Applied, applied, diff, keep, narrows
 from mcpd.config.spec import Config, Faulty, Problem, Server
@@ -126,14 +127,17 @@ async def test_server(broker: Broker, name: str) -> ServerTest:
             "capabilities": settled.capabilities,
             "instructions": settled.instructions,
         }
-    status, catalog = upstream.status, upstream.catalog
+    status, catalog = upstream.status, upstream.catalog or Catalog()
     return ServerTest(
         server=name,
         ok=not error,
         error=error,
         hint=hint,
         status=status,
-        tools=len(catalog.tools) if catalog else 0,
+        tools=len(catalog.tools),
+        resources=len(catalog.resources),
+        templates=len(catalog.templates),
+        prompts=len(catalog.prompts),
         warnings=_warnings(broker.config, upstream),
         timings=Timings() if error else _timings(upstream),
         **told,

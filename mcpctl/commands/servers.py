@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from mcpctl.commands import Arguments
 
+#: What a test counts.
+OFFERS = ("tools", "resources", "templates", "prompts")
+
 #: States in which a server needs a person.
 BROKEN = ("failed", "crashed", "needs_auth", "waiting_secrets", "held")
 
@@ -168,7 +171,7 @@ def report(found: Any) -> str:
             ("is", " ".join(str(info[key]) for key in ("name", "version") if info.get(key))),
             ("revision", found["revision"]),
             ("capabilities", ", ".join(capabilities)),
-            ("tools", str(found["tools"]) if found["ok"] else ""),
+            *((noun, str(found[noun]) if counted(found, noun) else "") for noun in OFFERS),
             (
                 "timings",
                 ", ".join(f"{name} {output.duration(took)}" for name, took in timings.items() if took),
@@ -177,6 +180,11 @@ def report(found: Any) -> str:
             ("instructions", found["instructions"]),
         ]
     )
+
+
+def counted(found: Any, noun: str) -> bool:
+    """Tools are always counted; of the others only what there is."""
+    return bool(found["ok"] and (noun == "tools" or found[noun]))
 
 
 def verdict(found: Any) -> int:

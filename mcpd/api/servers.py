@@ -117,6 +117,10 @@ class ServerTest(msgspec.Struct, frozen=True, kw_only=True):
     """As the server said it, like all of its words untrusted (b25)."""
     instructions: str
     tools: int
+    """Of the server's own; wrappers of mcpd are not counted."""
+    resources: int
+    templates: int
+    prompts: int
     warnings: tuple[str, ...]
     timings: Timings
 

@@ -13,10 +13,24 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mcpd.api import API_MAX, API_MIN, Empty, Params, daemon, endpoint, events, servers, tools
+from mcpd.api import (
+    API_MAX,
+    API_MIN,
+    Empty,
+    Params,
+    daemon,
+    endpoint,
+    events,
+    prompts,
+    resources,
+    servers,
+    tools,
+)
 from mcpd.control.methods import daemon as of_daemon
 from mcpd.control.methods import endpoint as of_endpoint
 from mcpd.control.methods import events as of_events
+from mcpd.control.methods import prompts as of_prompts
+from mcpd.control.methods import resources as of_resources
 from mcpd.control.methods import servers as of_servers
 from mcpd.control.methods import tools as of_tools
 from mcpd.control.operator import Operator
@@ -41,6 +55,9 @@ class Method(NamedTuple):
 async def _describe(operator: Operator, params: Params) -> daemon.Description:
     return description()
 
+
+#: What reaches a server has an entry of its own in the journal.
+RECORDED = frozenset({"tools.call", "resources.read", "prompts.get"})
 
 #: What any method may answer with.
 EVERYWHERE = ("internal", "invalid_params", "stopping")
@@ -94,6 +111,22 @@ METHODS: Mapping[str, Method] = {
         "bad_answer busy denied disabled needs_login no_such_server no_such_tool outcome_unknown "
         "pending server_error timed_out too_large unavailable",
         "Call a tool through the same policy as every agent's call."),
+
+    "resources.list": Method(of_resources.list_resources, resources.ListResources, resources.Resources,
+        "read",
+        "disabled no_such_agent no_such_server unavailable",
+        "Resources, then templates, with the policy that applies to reading them, up to 500 an answer."),
+    "resources.read": Method(of_resources.read, resources.ReadResource, resources.ResourceRead, "narrow",
+        "bad_answer busy denied disabled needs_login no_such_resource no_such_server outcome_unknown "
+        "pending server_error timed_out too_large unavailable",
+        "Read a resource through the same policy as every agent's read."),
+    "prompts.list": Method(of_prompts.list_prompts, prompts.ListPrompts, prompts.Prompts, "read",
+        "disabled no_such_agent no_such_server unavailable",
+        "Prompts with their arguments and the policy that applies to them, up to 500 an answer."),
+    "prompts.get": Method(of_prompts.get, prompts.GetPrompt, prompts.GotPrompt, "narrow",
+        "bad_answer busy denied disabled needs_login no_such_prompt no_such_server outcome_unknown "
+        "pending server_error timed_out too_large unavailable",
+        "Fill in a prompt through the same policy as every agent's request for it."),
 
     "endpoint.status": Method(of_endpoint.status, Params, endpoint.EndpointStatus, "read", "",
         "The loopback HTTP endpoint: whether it listens, where, and which agents have a token."),
@@ -185,7 +218,7 @@ async def _call(operator: Operator, name: str, params: bytes) -> bytes:
     if method is None:
         raise Failure("unknown_method", f'no method "{name}"', hint="daemon.describe lists the methods")
     wanted = _read_params(name, method.params, params)
-    if method.access == "read" or name == "tools.call":  # a call has an entry of its own
+    if method.access == "read" or name in RECORDED:
         return msgspec.json.encode(await method.handler(operator, wanted))
     outcome = "cancelled"
     try:

@@ -14,40 +14,27 @@ from mcpd import calls, listing
 from mcpd.api.tools import Called, CallTool, ListTools, NamedTool, ToolDetails, ToolInfo, Tools
 from mcpd.broker import Broker
 from mcpd.catalog import names
-from mcpd.config.spec import Agent
+from mcpd.control.methods import lists
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure
-from mcpd.policy import rules
-from mcpd.rows import Row, ViewKey
+from mcpd.rows import Row
 from mcpd.upstream.ticket import Ticket
 from mcpd.upstream.upstream import Upstream
-from mcpd.views import PAGE, View
-
-#: Characters of a description in a list; `tools.describe` has the whole.
-BRIEF = 1000
 
 #: The number of a rule at the end of its words, "(b11)" or "(b11, D4)": the journal keeps it.
 _RULE_NUMBER = re.compile(r" \([a-zA-Z][0-9]+(, [a-zA-Z][0-9]+)*\)\Z")
 
 
 async def list_tools(operator: Operator, params: ListTools) -> Tools:
-    """Connects on demand (D5): one server that is named is waited for, of all others what is there in 5 s."""
     broker = operator.broker
-    agent = listing.find_agent(broker, params.agent) if params.agent else listing.OPERATOR
-    if params.server:
-        await _ready(broker.fleet.find(params.server))
-    key = ViewKey((params.agent, "", frozenset(), ""))
-    if params.agent:
-        view = listing.view_now(broker, key) if params.server else await listing.view(broker, key)
-    else:
-        view = listing.operator_view_now(broker) if params.server else await listing.operator_view(broker)
+    view = await lists.view(broker, params.server, params.agent, "tools")
     rows = [row for row in view.rows.values() if params.server in ("", row.upstream.name)]
-    start = _start(params.cursor, rows)
-    page = rows[start : start + PAGE]
+    page, following = lists.page(rows, params.cursor, lambda row: row.name)
+    missing = lists.left_out(broker, view.warnings, params.server, params.agent)
     return Tools(
         tools=tuple(_info(row) for row in page),
-        next_cursor=page[-1].name if start + PAGE < len(rows) else "",
-        left_out=() if start else _left_out(broker, view, params.server, agent),
+        next_cursor=following,
+        left_out=() if params.cursor else missing,
     )
 
 
@@ -82,12 +69,7 @@ async def call(operator: Operator, params: CallTool) -> Called:
             result=msgspec.Raw(result.text),
             duration=perf_counter() - began,
         )
-    raise Failure(
-        "timed_out",
-        f'server "{row.upstream.name}" gave no answer within {limit:g} s; the request was cancelled',
-        server=row.upstream.name,
-        tool=row.tool.name,
-    )
+    raise lists.late(row.upstream.name, limit, tool=row.tool.name)
 
 
 async def _find(broker: Broker, wanted: NamedTool) -> Row:
@@ -95,7 +77,7 @@ async def _find(broker: Broker, wanted: NamedTool) -> Row:
     if bool(wanted.name) == bool(wanted.tool) or bool(wanted.server) != bool(wanted.tool):
         raise Failure("invalid_params", "cannot find a tool without either name, or server and tool")
     for upstream in _candidates(broker, wanted):
-        await _ready(upstream)
+        await lists.ready(upstream, "tools")
     rows = listing.operator_view_now(broker).rows
     if wanted.name:
         row = rows.get(wanted.name)
@@ -121,17 +103,6 @@ def _candidates(broker: Broker, wanted: NamedTool) -> list[Upstream]:
     return [up for up in broker.fleet.all() if wanted.name.startswith(names.prefix(up.name))]
 
 
-async def _ready(upstream: Upstream) -> None:
-    """Wait until its catalogue is known and new. Raises Failure `disabled`, `unavailable`.
-
-    There is no limit beside the one of every attempt (c12): the operator waits, and can leave.
-    """
-    if upstream.catalog is None or not upstream.usable:
-        await upstream.reach(math.inf)
-    if upstream.stale:
-        await upstream.fresh()
-
-
 def _info(row: Row) -> ToolInfo:
     words = msgspec.json.decode(row.tool.entry("", stateless=True), type=_Words)
     hints: dict[str, Any] = msgspec.to_builtins(row.tool.annotations)
@@ -140,7 +111,7 @@ def _info(row: Row) -> ToolInfo:
         tool=row.tool.name,
         name=row.name,
         title=words.title,
-        description=words.description if len(words.description) <= BRIEF else words.description[:BRIEF] + "…",
+        description=lists.brief(words.description),
         risk=row.ruling.risk,
         approval=row.ruling.approval,
         annotations={hint: said for hint, said in hints.items() if said is not None},
@@ -150,36 +121,3 @@ def _info(row: Row) -> ToolInfo:
 class _Words(msgspec.Struct):
     title: str = ""
     description: str = ""
-
-
-def _left_out(broker: Broker, view: View, server: str, agent: Agent) -> tuple[str, ...]:
-    """What the list lacks: servers that did not get ready, and what was left out of catalogues (b24).
-
-    Of servers only that `agent` may use.
-    """
-    notes = list(view.warnings)
-    for upstream in broker.fleet.all():
-        status = upstream.status
-        if server not in ("", upstream.name) or status.state == "disabled":
-            continue
-        if not rules.may_use_server(agent, upstream.name):
-            continue
-        if upstream.catalog is None or not upstream.usable:
-            why = f": {status.error}" if status.error else ""
-            notes.append(f'server "{upstream.name}" is {status.state}{why}')
-        else:
-            notes += [f'server "{upstream.name}": {warning}' for warning in upstream.catalog.warnings]
-    return tuple(notes)
-
-
-def _start(cursor: str, rows: list[Row]) -> int:
-    """Where to go on: behind the tool that the cursor names, so that a list which changes goes on as well.
-
-    Raises Failure `invalid_params` for what is no cursor, or when that tool is gone.
-    """
-    if not cursor:
-        return 0
-    for at, row in enumerate(rows, 1):
-        if row.name == cursor:
-            return at
-    raise Failure("invalid_params", "unknown or outdated cursor", hint="list from the start again")

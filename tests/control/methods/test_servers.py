@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Home
-from tests.control.world import Client, running, tiny, write_config, write_server
+from tests.control.world import Client, library, running, tiny, write_config, write_server
 
 
 async def state(client: Client, name: str) -> str:
@@ -242,6 +242,18 @@ async def test_test_tells_what_the_server_offers_b21(home: Home, real_clock: Non
     timings = told["timings"]
     assert 0 < timings["open"] < timings["total"] == told["status"]["latency"]
     assert timings["open"] + timings["catalogue"] == pytest.approx(timings["total"])
+
+
+async def test_test_counts_all_that_a_server_offers_b21(home: Home, real_clock: None) -> None:
+    write_server(home, "books", **library())
+    write_server(home, "bare", **library("--bare"))
+    async with running(home) as world:
+        client = await world.operator()
+        told = await client.call("servers.test", server="books")
+        assert [told[noun] for noun in ("tools", "resources", "templates", "prompts")] == [17, 3, 1, 2]
+        assert set(told["capabilities"]) == {"tools", "resources", "prompts", "completions", "logging"}
+        told = await client.call("servers.test", server="bare")
+        assert [told[noun] for noun in ("resources", "templates", "prompts")] == [3, 1, 0]
 
 
 async def test_test_of_a_server_that_fails_is_an_outcome_not_an_error(home: Home, real_clock: None) -> None:

@@ -129,6 +129,11 @@ def test_test(daemon: Control, folder: Path) -> None:
     for word in ("2025-11-25", "files 7", "tools", "300 ms", "\\u001bme"):
         assert word in done.stdout
     assert json.loads(run(folder, "test", "fs", "--json").stdout)["ok"] is True
+    assert "prompts" not in done.stdout
+    daemon.answers["servers.test"] = server_test(resources=3, templates=1, prompts=2)
+    lines = [line.split() for line in run(folder, "test", "fs").stdout.splitlines()]
+    for line in (["tools", "1"], ["resources", "3"], ["templates", "1"], ["prompts", "2"]):
+        assert line in lines, "b21"
 
 
 @pytest.mark.parametrize(
