@@ -73,6 +73,8 @@ class Call:
         """The first one, whose handler goes on."""
         self.waiter: Parks | None = request
         """Whoever gets the next result: nobody, while the agent gathers answers."""
+        self.last = b""
+        """Which request has got the questions of this round."""
         self.round = 0
         self.questions: dict[str, tuple[Ask, Shown]] = {}
         self.gathering = False
@@ -149,7 +151,7 @@ class Parked:
         text = f"parked {call.number} {call.round}"
         state = states.seal_round(self._session.broker.secret, text, self._session.id, call.request.identity)
         result = wanted_result({key: shown.question for key, (_, shown) in call.questions.items()}, state)
-        call.waiter = None
+        call.waiter, call.last = None, waiter.on
         self._nursery.start_soon(self._expire, call, call.round)
         if waiter is call.request:
             self._session.answer_now(waiter.on, jsonrpc.result_line(waiter.key, result))
@@ -157,12 +159,21 @@ class Parked:
             call.result = result
             call.turned.set()
 
+    def withdraw(self, on: bytes) -> None:
+        """The agent takes back a request that it has got questions for: it will not come again."""
+        for call in list(self._calls.values()):
+            if call.is_out and call.last == on:
+                self._drop(call)
+
+    def _drop(self, call: Call) -> None:
+        call.request.ticket.withdraw()
+        self._calls.pop(call.number, None)
+
     async def _expire(self, call: Call, number: int) -> None:
         """Without a next request the call ends at the server as well."""
         await trio.sleep(LIFE)
         if call.round == number and call.is_out:
-            call.request.ticket.withdraw()
-            self._calls.pop(call.number, None)
+            self._drop(call)
 
     async def resume(self, request: Parks, name: str, responses: Mapping[str, bytes]) -> bytes:
         """The next result of a parked call for the request that brings answers; `name`: what its state said.
@@ -192,7 +203,7 @@ class Parked:
                 with request.ticket.stoppable():
                     await call.turned.wait()
             except Withdrawn:
-                call.request.ticket.withdraw()
+                self._drop(call)
                 raise
         if call.result is not None:
             return call.result

@@ -350,6 +350,8 @@ class Session:
         ticket = self._running.get(on)
         if ticket is not None:
             ticket.withdraw()
+        else:
+            self.parked.withdraw(on)
 
     # ----------------------------------------------------------- notifications
 
