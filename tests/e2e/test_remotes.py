@@ -57,8 +57,10 @@ class Place:
         shown = json.loads(self.daemon.ctl("list", "--json").stdout)
         return {server["name"]: server["status"] for server in shown["servers"]}
 
-    def all_are(self, *states: str) -> bool:
-        return all(status["state"] in states for status in self.states().values())
+    def all_are(self, *states: str) -> dict[str, dict[str, Any]]:
+        """The states, where every server is in one of these; else nothing."""
+        shown = self.states()
+        return shown if all(status["state"] in states for status in shown.values()) else {}
 
     def grown(self) -> int:
         """The daemon's highest resident size so far, in KiB."""
@@ -107,9 +109,9 @@ async def test_remotes_that_go_wrong_say_so_and_come_back(daemon: Daemon, real_c
                 answer = await agent.answer(request)
                 assert kind_of(answer) == FAULTS[name].kind, (name, text_of(answer))
                 assert name in text_of(answer)
-            until(lambda: here.all_are("failed", "needs_auth"), CHECKED)
+            shown = until(lambda: here.all_are("failed", "needs_auth"), CHECKED)
             assert time.monotonic() - began < CHECKED + 5
-            for name, status in here.states().items():
+            for name, status in shown.items():
                 fault = FAULTS[name]
                 assert (status["state"], status["reason"]) == (fault.state, fault.reason), (name, status)
                 assert fault.words in status["error"]
@@ -124,9 +126,9 @@ async def test_remotes_that_go_wrong_say_so_and_come_back(daemon: Daemon, real_c
                 assert FAULTS[name].reason in text_of(answer)
             assert here.grown() - before < MOST
             assert here.stranger.asked == []
-            shown = daemon.ctl("list").stdout
-            assert "unreachable" in shown
-            assert "t-1" not in shown + daemon.ctl("logs", "forbids").stdout + daemon.said()
+            table = daemon.ctl("list").stdout
+            assert "unreachable" in table
+            assert "t-1" not in table + daemon.ctl("logs", "forbids").stdout + daemon.said()
 
             # The remotes are well again; nobody tells the daemon.
             for name, far in here.fars.items():
