@@ -37,7 +37,11 @@ def peer_of(sock: trio.socket.SocketType) -> Peer:
     Whose process it is was checked when the connection was let in.
     """
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, _, _ = struct.unpack("3i", raw)
+    return facts(struct.unpack("3i", raw)[0])
+
+
+def facts(pid: int) -> Peer:
+    """What /proc says of a process; of no process, 0, it says nothing."""
     return Peer(pid, _link(pid, "exe"), _link(pid, "cwd"))
 
 

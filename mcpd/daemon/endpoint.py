@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import os
 import socket
 import sys
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from mcpd.agents import loopback
 from mcpd.agents.endpoint.app import App
 from mcpd.agents.endpoint.head import ALL
 from mcpd.agents.endpoint.rooms import Rooms
@@ -48,6 +50,7 @@ class Endpoint:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._uid = os.getuid()
         self._nursery: trio.Nursery | None = None
         self._rooms: Rooms | None = None
         self._web: Web | None = None
@@ -159,18 +162,32 @@ class Endpoint:
             self._let_in(accepted, web)
 
     def _let_in(self, accepted: socket.socket, web: Web) -> None:
-        if self._nursery is None or len(self._connections) >= CONNECTIONS:
+        owner = loopback.owner_of(accepted)
+        if owner is not None and owner.uid not in (self._uid, 0):
+            log.warning("refused a process of user %d at the endpoint", owner.uid)
+            accepted.close()
+            return
+        if self._nursery is None or not self._make_room(web):
             accepted.close()
             return
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK)
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
         self._connections.add(stream)
-        self._nursery.start_soon(self._serve, stream, web)
+        self._nursery.start_soon(self._serve, stream, owner.inode if owner is not None else 0, web)
 
-    async def _serve(self, stream: trio.SocketStream, web: Web) -> None:
+    def _make_room(self, web: Web) -> bool:
+        """Whether there is a place, if need be that of the connection which was without a request longest."""
+        if len(self._connections) >= CONNECTIONS and web.idle:
+            longest = next(iter(web.idle))
+            del web.idle[longest]
+            self._connections.discard(longest)
+            longest.socket.close()
+        return len(self._connections) < CONNECTIONS
+
+    async def _serve(self, stream: trio.SocketStream, inode: int, web: Web) -> None:
         """One connection. What its peer or hypercorn does wrong is the end of this connection alone."""
         try:
-            await web.serve(stream)
+            await web.serve(stream, inode)
         except* Exception:
             log.exception("a connection of the endpoint ends: internal error")
         finally:

@@ -43,10 +43,20 @@ class Web:
         self._app = ASGIWrapper(cast("ASGIFramework", app))
         self._context = WorkerContext(None)
 
-    async def serve(self, stream: trio.SocketStream) -> None:
-        """Serve one connection until it ends, and close it. Raises what hypercorn does not catch."""
-        state = cast("ConnectionState", {})
-        await _Connection(self._app, self._config, self._context, state, cast("Any", stream)).run()
+        self.idle: dict[trio.SocketStream, None] = {}
+        """Connections without a request, the longest first."""
+
+    async def serve(self, stream: trio.SocketStream, inode: int) -> None:
+        """Serve one connection until it ends, and close it. Raises what hypercorn does not catch.
+
+        `inode`: of the client's socket, for the application.
+        """
+        state = cast("ConnectionState", {"inode": inode})
+        self.idle[stream] = None
+        try:
+            await _Connection(self, self._app, self._config, self._context, state, stream).run()
+        finally:
+            self.idle.pop(stream, None)
 
     async def finish(self) -> None:
         """Connections end with the request that they are at."""
@@ -56,7 +66,19 @@ class Web:
 class _Connection(TCPServer):
     """Ends when its peer has left, and not only when the time for another request is over."""
 
-    _left = False
+    def __init__(
+        self,
+        web: Web,
+        app: ASGIWrapper,
+        config: Config,
+        context: WorkerContext,
+        state: ConnectionState,
+        stream: trio.SocketStream,
+    ) -> None:
+        super().__init__(app, config, context, state, cast("Any", stream))
+        self._idle = web.idle
+        self._peer = stream
+        self._left = False
 
     async def _read_data(self) -> None:
         await super()._read_data()
@@ -64,5 +86,10 @@ class _Connection(TCPServer):
         await self.idle_task.stop()
 
     async def protocol_send(self, event: Event) -> None:
-        if not (self._left and isinstance(event, Updated)):
-            await super().protocol_send(event)
+        if isinstance(event, Updated):
+            if self._left:
+                return
+            self._idle.pop(self._peer, None)
+            if event.idle:
+                self._idle[self._peer] = None
+        await super().protocol_send(event)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
+import os
 import socket
 import sys
 from contextlib import AsyncExitStack
@@ -11,6 +13,9 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
+from mcpd.agents import loopback
+from mcpd.agents.loopback import Owner
+from mcpd.consent import tokens
 from mcpd.daemon import endpoint as module
 from mcpd.daemon.endpoint import Endpoint
 from mcpd.errors import Failure
@@ -113,18 +118,24 @@ async def test_an_enabled_endpoint_that_cannot_listen_is_a_problem_and_no_reason
             assert endpoint.problem == ""
 
 
-async def status(stream: trio.SocketStream) -> bytes:
-    """The beginning of the answer to a request; empty where nobody is."""
+async def ask(
+    stream: trio.SocketStream, method: str = "GET", path: str = "/", body: bytes = b"", **fields: str
+) -> bytes:
+    """The answer to one request; empty where nobody is."""
+    own = {"Host": "localhost", "Content-Length": str(len(body)), **fields}
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in own.items())
+    answer = b""
     with contextlib.suppress(trio.BrokenResourceError):
-        await stream.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        return bytes((await stream.receive_some())[:12])
-    return b""
+        await stream.send_all(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+        while b"}\n" not in answer and (piece := await stream.receive_some()):
+            answer += piece
+    return answer
 
 
-async def test_so_many_connections_and_no_more(
+async def test_whoever_was_idle_longest_makes_room(
     home: Home, real_clock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CONNECTIONS", 2)
+    monkeypatch.setattr(module, "CONNECTIONS", 3)
     async with running(home) as world, AsyncExitStack() as stack:
         endpoint = await opened(world)
         await endpoint.open(0)
@@ -133,13 +144,83 @@ async def test_so_many_connections_and_no_more(
             return await stack.enter_async_context(await trio.open_tcp_stream("127.0.0.1", endpoint.port))
 
         with trio.fail_after(10):
-            first, second = await come(), await come()
-            assert [await status(stream) for stream in (first, second)] == [b"HTTP/1.1 404"] * 2
-            assert await status(await come()) == b""
-            await first.aclose()
-            while await status(await come()) == b"":
-                await trio.lowlevel.checkpoint()
-            assert await status(second) != b"", "who is in stays"
+            first, second, silent = await come(), await come(), await come()
+            assert (await ask(first)).startswith(b"HTTP/1.1 404")
+            assert (await ask(second)).startswith(b"HTTP/1.1 404")
+            assert (await ask(first)).startswith(b"HTTP/1.1 404")
+            assert (await ask(await come())).startswith(b"HTTP/1.1 404")
+            assert await ask(silent) == b"", "it never said a word"
+            assert (await ask(await come())).startswith(b"HTTP/1.1 404")
+            assert await ask(second) == b""
+            assert (await ask(first)).startswith(b"HTTP/1.1 404")
+
+
+async def test_there_is_no_room_while_all_are_at_something(
+    home: Home, real_clock: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CONNECTIONS", 1)
+    async with running(home) as world:
+        endpoint = await opened(world)
+        await endpoint.open(0)
+        fields = {"Authorization": f"Bearer {token_of(world)}", "Content-Type": "application/json"}
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        with trio.fail_after(10):
+            async with await trio.open_tcp_stream("127.0.0.1", endpoint.port) as first:
+                await first.send_all(
+                    f"POST /mcp HTTP/1.1\r\nHost: localhost\r\n{head}Expect: 100-continue\r\n"
+                    "Content-Length: 2\r\n\r\n".encode()
+                )
+                assert (await first.receive_some()).startswith(b"HTTP/1.1 100"), "it waits for the body"
+                async with await trio.open_tcp_stream("127.0.0.1", endpoint.port) as second:
+                    assert await ask(second) == b""
+                await first.send_all(b"{}")
+                assert (await first.receive_some()).startswith(b"HTTP/1.1 400")
+                answer = b""
+                while not answer:  # a moment passes until the first counts as idle
+                    async with await trio.open_tcp_stream("127.0.0.1", endpoint.port) as second:
+                        answer = await ask(second)
+                assert answer.startswith(b"HTTP/1.1 404")
+
+
+def token_of(world: World) -> str:
+    token = tokens.new_token()
+    world.broker.state.put_token("default", tokens.digest(token))
+    return token
+
+
+async def test_another_user_is_refused(home: Home, real_clock: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(home) as world:
+        endpoint = await opened(world)
+        await endpoint.open(0)
+        for owner, served in (
+            (Owner(os.getuid() + 1, 7), False),
+            (Owner(os.getuid(), 7), True),
+            (Owner(0, 7), True),
+            (None, True),
+        ):
+            monkeypatch.setattr(loopback, "owner_of", lambda sock, owner=owner: owner)
+            async with await trio.open_tcp_stream("127.0.0.1", endpoint.port) as stream:
+                with trio.fail_after(10):
+                    assert bool(await ask(stream)) is served
+
+
+async def test_a_session_knows_the_process_that_opened_it(home: Home, real_clock: None) -> None:
+    async with running(home) as world:
+        endpoint = await opened(world)
+        await endpoint.open(0)
+        params = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
+        fields = {"Authorization": f"Bearer {token_of(world)}", "Content_Type": "application/json"}
+        async with await trio.open_tcp_stream("127.0.0.1", endpoint.port) as stream:
+            assert b"mcp-session-id" in await ask(stream, "POST", "/mcp", body, **fields)
+            [session] = world.broker.sessions.values()
+            if loopback.owner_of(stream.socket) is None:  # type: ignore[arg-type]
+                pytest.skip("the kernel has no sock_diag here")
+            assert (session.pid, session.exe) == (os.getpid(), os.path.realpath(sys.executable))
 
 
 async def test_a_stopped_endpoint_opens_no_more(home: Home, real_clock: None) -> None:

@@ -13,6 +13,7 @@ from itertools import count
 import msgspec
 
 from mcpd import listing
+from mcpd.agents import loopback
 from mcpd.agents.endpoint import event
 from mcpd.agents.endpoint import head as heads
 from mcpd.agents.endpoint.exchange import Exchange, Gone, Receive, Scope, Send
@@ -29,8 +30,8 @@ from mcpd.protocol import headers, jsonrpc
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.shapes import read_call
 
-PEER = Peer(0, "", "")
-"""Nobody tells which process is at the other end."""
+#: At the other end of a session that several processes may share.
+SEVERAL = Peer(0, "", "")
 
 
 class App:
@@ -46,7 +47,7 @@ class App:
             await send({"type": "websocket.close"})  # no other type is offered to us
             return
         head = heads.read_head(scope["method"], scope["raw_path"], scope["headers"])
-        exchange = Exchange(receive, send)
+        exchange = Exchange(receive, send, scope["state"].get("inode", 0))
         with suppress(Gone):
             try:
                 await self._serve(head, exchange)
@@ -129,7 +130,7 @@ class App:
         if not message.key:
             await exchange.say(202)  # there is no notification that would mean anything here
             return
-        with await self._rooms.standing(agent, server, PEER) as room:
+        with await self._rooms.standing(agent, server, SEVERAL) as room:
             if message.method == "tools/call":
                 await self._check_mirrors(head, message, room)
             # Clients of one agent know nothing of each other, and all begin with the same ids.
@@ -159,7 +160,7 @@ class App:
         """The session's id goes out with the answer, if that is a success (3.2)."""
         if not message.key:
             raise Refused(400, Failure("invalid_request", "initialize is a request and has an id"))
-        room = await self._rooms.open(agent, server, PEER)
+        room = await self._rooms.open(agent, server, await loopback.peer_of(exchange.inode))
         with room:
             try:
                 await self._request(message, exchange, accepts, room)

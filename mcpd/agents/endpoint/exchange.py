@@ -54,10 +54,12 @@ class Gone(Exception):
 class Exchange:
     """Mutable: how far its response is."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, inode: int = 0) -> None:
         self._receive = receive
         self._send = send
         self._gone = False
+        self.inode = inode
+        """Of the client's socket; 0 where that is not known."""
         self.resumable = False
         """The client knows an id of the stream."""
 

@@ -139,6 +139,7 @@ class Rooms:
                     streams.close()
             nursery.cancel_scope.cancel()
         self._broker.fleet.left(session.id)
+        self._broker.tasks.forget(session.id)
 
     def _forget(self, room: Room) -> None:
         if self._rooms.get(room.ident) is room:

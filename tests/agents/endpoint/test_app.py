@@ -210,7 +210,7 @@ async def test_a_body_that_does_not_come(home: Home) -> None:
     async with served(home, Script()) as world:
         client = world.client()
         headers = [(name.lower().encode(), value.encode()) for name, value in client.headers.items()]
-        scope = {"type": "http", "method": "POST", "raw_path": b"/mcp"}
+        scope: dict[str, Any] = {"type": "http", "method": "POST", "raw_path": b"/mcp", "state": {}}
         scope["headers"] = [*headers, (b"content-type", b"application/json")]
         sent: list[Any] = []
 

@@ -111,6 +111,7 @@ class Client:
             "type": "http",
             "method": method,
             "raw_path": (path or self.path).encode(),
+            "state": {},
             "headers": [
                 (n.lower().encode(), v.encode("latin-1")) for n, v in fields.items() if v is not None
             ],
