@@ -7,7 +7,7 @@ done per change). All but the tools' rows is made when first asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from mcpd.catalog import names, qualify
@@ -122,6 +122,11 @@ class View:
     def alone(self) -> bool:
         """Whether it shows one server, with that one's own names and URIs and nothing else."""
         return bool(self.key[1])
+
+    @property
+    def ended(self) -> bool:
+        """Whether it holds an instance that there is no longer."""
+        return any(upstream.block == "removed" for upstream, _ in self.offers.values())
 
     @property
     def instructions(self) -> str:
@@ -254,22 +259,20 @@ class Views:
     def current(self, key: ViewKey) -> View | None:
         """The view, if nothing has changed since it was built."""
         last = self._last
-        if (
-            last["catalog"] != self._catalog
-            or last["servers"] != self._servers
-            or last["instances"] != self._instances
-        ):
+        if last["catalog"] != self._catalog or last["servers"] != self._servers:
             return None
+        if last["instances"] != self._instances:
+            self._instances = last["instances"]
+            self._put_aside(lambda view: view.ended)
         return self._found.get(key)
 
     def get(self, config: Config, fleet: Fleet, agent: Agent, key: ViewKey) -> View:
         """The view that is true now. `key` must belong to `agent`."""
         view = self.current(key)
         if view is None:
-            last = self._last
-            now = (last["catalog"], last["servers"], last["instances"])
-            if now != (self._catalog, self._servers, self._instances):
-                self._catalog, self._servers, self._instances = now
+            now = (self._last["catalog"], self._last["servers"])
+            if now != (self._catalog, self._servers):
+                self._catalog, self._servers = now
                 self._put_aside()
             place = key if _by_project(fleet, agent, key) else key.rootless
             view = self._views.get(place) or self._build(config, fleet, agent, place)
@@ -287,10 +290,11 @@ class Views:
         self._views[key] = view
         return view
 
-    def _put_aside(self) -> None:
-        self._before = _newest(self._before | self._views)
-        self._views = {}
-        self._found = {}
+    def _put_aside(self, outdated: Callable[[View], bool] = lambda view: True) -> None:
+        past = {key: view for key, view in self._views.items() if outdated(view)}
+        self._before = _newest(self._before | past)
+        self._views = {key: view for key, view in self._views.items() if key not in past}
+        self._found = {key: view for key, view in self._found.items() if not outdated(view)}
 
 
 def _newest(views: dict[ViewKey, View]) -> dict[ViewKey, View]:

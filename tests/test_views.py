@@ -404,3 +404,15 @@ def test_a_dropped_instance_is_in_no_view(shelf: Shelf) -> None:
     again = shelf.view()
     assert again.rows["b__a"].upstream is not dropped
     assert again.listing("tools").number == number, "its agent sees no difference"
+
+
+def test_the_end_of_an_instance_is_nothing_to_other_agents(shelf: Shelf) -> None:
+    shelf.offer("b", catalog("a"), instance="agent")
+    for session, name in (("s1", "a"), ("s2", "b")):
+        shelf.fleet.joined(session, name, "")
+        shelf.view(agent(name=name))
+    other = shelf.view(agent(name="b"))
+    shelf.fleet.left("s1")
+    assert shelf.views.current(ViewKey(("b", "", frozenset(), ""))) is other
+    assert shelf.views.current(ViewKey(("a", "", frozenset(), ""))) is None
+    assert shelf.view(agent(name="b")) is other
