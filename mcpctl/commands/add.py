@@ -30,6 +30,9 @@ def add(options: Namespace) -> int:
         info, text = mcpd.request("servers.add", params, QUICK)
         if not options.json:
             output.say(output.visible(f'added "{info["name"]}" ({info["source"]})'))
+            if info["instance"] == "agent":
+                what = "it keeps a state of its caller's, so each agent gets an instance of its own"
+                output.note(f'{what}; instance = "shared" in its file makes it one for all')
         if options.no_wait:
             if options.json:
                 output.say_json(f'{{"server":{text},"test":null}}')

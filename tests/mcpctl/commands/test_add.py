@@ -147,6 +147,17 @@ def test_the_first_connection_is_shown(daemon: Control, folder: Path, bin_folder
     assert daemon.params("tools.list") == {"server": "fs"}
 
 
+def test_a_server_of_several_instances_is_said_to_be_one(
+    daemon: Control, folder: Path, bin_folder: Path
+) -> None:
+    """Its command line alone has decided that (n04)."""
+    for instance, told in (("shared", False), ("agent", True)):
+        daemon.answers["servers.add"] = server("fs", instance=instance)
+        done = add(folder, bin_folder, "fs", "--no-wait", "serve")
+        assert done.returncode == 0
+        assert ('instance = "shared"' in done.stderr) is told
+
+
 def test_the_first_connection_as_json(daemon: Control, folder: Path, bin_folder: Path) -> None:
     daemon.answers |= {"servers.add": server("fs"), "servers.test": server_test()}
     assert json.loads(add(folder, bin_folder, "fs", "serve", "--json").stdout) == {
