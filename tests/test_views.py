@@ -11,7 +11,10 @@ import msgspec
 import pytest
 
 from mcpd import views
+from mcpd.catalog.prompt import Prompt
+from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.tool import Catalog, read_tools
+from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Server
 from mcpd.policy.decide import Allow, Deny
@@ -183,6 +186,146 @@ def test_what_does_not_run_is_listed_and_what_may_not_run_is_not(shelf: Shelf) -
         faulty={"faulty": Faulty("faulty", "file", "bad_definition", "no command")},
     )
     assert shelf.names() == ["rests__a"]
+
+
+# ------------------------------------------------------------- its other kinds
+
+
+BOOKS = Catalog(
+    tools=catalog("echo", "list_prompts").tools,
+    resources=(Resource("note:///1", b'"name":"1"'), Resource("mcpd://s/x:y", b'"name":"2"')),
+    templates=(Template("note:///{id}", b'"name":"a note"'),),
+    prompts=(Prompt("say it", b""), Prompt("say_it", b""), Prompt("greet", b'"title":"Greet"')),
+    features=frozenset({"tools", "resources", "prompts"}),
+)
+
+
+def listed(view: View, kind: views.Kind) -> list[str]:
+    return [entry.name for entry in view.listing(kind).entries]
+
+
+def test_resources_and_prompts_of_all_servers_stand_side_by_side(shelf: Shelf) -> None:
+    shelf.offer("s", BOOKS)
+    shelf.offer("t", BOOKS)
+    view = shelf.view()
+    own = ["mcpd://{}/note:///1", "mcpd://{}/mcpd://s/x:y"]
+    assert listed(view, "resources") == [uri.format(name) for name in "st" for uri in own]
+    assert listed(view, "templates") == ["mcpd://s/note:///{id}", "mcpd://t/note:///{id}"]
+    assert listed(view, "prompts") == ["s__say_it", "s__greet", "t__say_it", "t__greet"]
+    assert view.prompts["s__say_it"][1].name == "say it"
+    first = view.listing("prompts").warnings[0]
+    assert first.startswith('prompt "say_it" of server "s" is left out')
+    assert json.loads(b"[" + view.listing("prompts").page(0, False)[0] + b"]")[1] == {
+        "name": "s__greet",
+        "title": "Greet",
+    }
+    resource = json.loads(b"[" + view.listing("resources").page(0, True)[0] + b"]")[0]
+    assert resource == {"uri": "mcpd://s/note:///1", "name": "1"}
+
+
+def test_a_server_alone_has_its_own_uris_and_no_wrappers(shelf: Shelf) -> None:
+    shelf.offer("s", BOOKS)
+    view = shelf.view(ANYONE, "s")
+    assert listed(view, "resources") == ["note:///1", "mcpd://s/x:y"]
+    assert listed(view, "templates") == ["note:///{id}"]
+    assert listed(view, "prompts") == ["say it", "say_it", "greet"]
+    assert list(view.rows) == ["echo", "list_prompts"]
+
+
+def test_wrappers_stand_beside_a_servers_own_tools(shelf: Shelf) -> None:
+    """One of the server's own name for it wins (a12); what reading is decided as stays the same (a01)."""
+    shelf.offer("s", BOOKS)
+    view = shelf.view()
+    assert list(view.rows) == [
+        "s__echo",
+        "s__list_prompts",
+        "s__list_resources",
+        "s__read_resource",
+        "s__get_prompt",
+    ]
+    assert (view.rows["s__list_prompts"].local, view.rows["s__list_resources"].local) == (False, True)
+    assert view.rows["s__read_resource"].method == "resources/read"
+
+
+def test_every_kind_is_paged(shelf: Shelf) -> None:
+    many = tuple(Resource(f"x:{number}", b'"name":"n"') for number in range(501))
+    shelf.offer("s", Catalog(resources=many, features=frozenset({"resources"})))
+    shown = shelf.view().listing("resources")
+    assert shown.page(0, False)[1] == 500
+    assert shown.page(500, False) == (b'{"uri":"mcpd://s/x:500","name":"n"}', None)
+
+
+def test_a_native_method_is_ruled_as_the_tool_that_stands_for_it(shelf: Shelf) -> None:
+    shelf.offer("s", BOOKS)
+    shelf.apply(tool_policies=(("s__read_*", Policy(approval="never", timeout=7)),))
+    for only in ("", "s"):
+        view = shelf.view(ANYONE, only)
+        read = view.native("s", READ_RESOURCE, "resources/read")
+        get = view.native("s", GET_PROMPT, "prompts/get")
+        assert read is not None
+        assert get is not None
+        assert (type(read.decision), type(get.decision)) == (Allow, Deny)
+        assert read.ruling.timeout == 7
+        assert (read.method, read.tool.name, read.prefix) == (
+            "resources/read",
+            "read_resource",
+            "" if only else "s",
+        )
+        assert view.native("s", READ_RESOURCE, "resources/read") is read
+        assert view.native("s", READ_RESOURCE, "resources/subscribe") is not read
+        assert view.holds(read)
+        assert not shelf.view(ANYONE, "" if only else "s").holds(read)
+        assert view.native("nobody", READ_RESOURCE, "resources/read") is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "reads", "gets"),
+    [
+        ({}, True, True),
+        ({"denied_tools": ("s__read_resource",)}, False, True),
+        ({"denied_tools": ("*__get_prompt",)}, True, False),
+        ({"allowed_tools": ("s__echo",)}, False, False),
+        ({"allowed_tools": ("s__*_resource",)}, True, False),
+        ({"allowed_tools": ("mcp_s_get_prompt",), "spelling": "mcp_server_tool"}, False, True),
+    ],
+)
+@pytest.mark.parametrize("only", ["", "s"])
+def test_lists_of_an_agent_decide_about_every_kind(
+    shelf: Shelf, fields: dict[str, Any], reads: bool, gets: bool, only: str
+) -> None:
+    shelf.offer("s", BOOKS)
+    view = shelf.view(agent(**fields), only)
+    assert bool(listed(view, "resources")) is bool(listed(view, "templates")) is reads
+    assert (view.native("s", READ_RESOURCE, "resources/read") is not None) is reads
+    assert bool(listed(view, "prompts")) is gets
+    assert (view.native("s", GET_PROMPT, "prompts/get") is not None) is gets
+
+
+def test_features_of_one_server_are_its_own_and_of_many_all(shelf: Shelf) -> None:
+    shelf.offer("s", BOOKS)
+    assert shelf.view(ANYONE, "s").features == {"tools", "resources", "prompts"}
+    assert shelf.view().features == views.EVERYTHING
+    assert shelf.view(ANYONE, "unknown").features == views.EVERYTHING, "nothing is ruled out"
+
+
+def test_each_kind_has_a_number_of_its_own(shelf: Shelf) -> None:
+    kinds: tuple[views.Kind, ...] = ("tools", "resources", "templates", "prompts")
+
+    def numbers() -> list[int]:
+        return [shelf.view().listing(kind).number for kind in kinds]
+
+    shelf.offer("s", BOOKS)
+    first = numbers()
+    assert len(set(first)) == 4
+    changed = msgspec.structs.replace(BOOKS, prompts=())
+    shelf.offer("s", changed, args=("2",))
+    second = numbers()
+    assert second[:3] == first[:3]
+    assert second[3] not in first
+    shelf.changes.publish("catalog", "s")
+    shelf.view().listing("tools")  # nobody looks at the others in between
+    shelf.changes.publish("catalog", "s")
+    assert numbers() == second
 
 
 # --------------------------------------------------------------------- its rulings

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from mcpd.errors import Failure
 from mcpd.protocol import dialect
 from mcpd.protocol.revisions import REVISIONS
+from mcpd.protocol.shapes import ListenFilter
 
 MODERN = REVISIONS["2026-07-28"]
 
@@ -100,3 +102,44 @@ def test_progress_is_one_line_for_every_reader() -> None:
     assert text is not None
     assert b"\r" not in text
     assert json.loads(text) == {"progressToken": "mine", "progress": 1, "x": {"y": 1}}
+
+
+@pytest.mark.parametrize(
+    ("said", "server", "told"),
+    [
+        ({"level": "info", "data": "x"}, "", {"level": "info", "data": "x"}),
+        ({"level": "info", "data": "x"}, "s", {"level": "info", "logger": "s", "data": "x"}),
+        (
+            {"level": "alert", "logger": "a", "data": {"b": [1.5]}, "_meta": {"dev.mcpd/kind": "x"}},
+            "s",
+            {"level": "alert", "logger": "s/a", "data": {"b": [1.5]}},
+        ),
+        ({"level": "debug", "logger": None}, "", {"level": "debug", "data": None}),
+        ({"level": "loud", "data": "x"}, "", None),
+        ({"level": 1, "data": "x"}, "", None),
+        ({"data": "x"}, "", None),
+        ([], "", None),
+    ],
+)
+def test_log_messages_name_their_server_where_there_are_several(said: Any, server: str, told: Any) -> None:
+    text = dialect.log_params(json.dumps(said).encode(), server)
+    assert (None if text is None else json.loads(text)) == told
+
+
+def test_a_log_message_is_one_line_of_bounded_length() -> None:
+    text = dialect.log_params(b'{"level":"info","data":{\r"a":\r1}}', "")
+    assert text is not None
+    assert b"\r" not in text
+    long = dialect.log_params(b'{"level":"info","data":"' + b"x" * dialect.LOG + b'"}', "s")
+    assert long is not None
+    assert len(long) < 200
+    assert "left out" in json.loads(long)["data"]
+    assert json.loads(dialect.left_out_logs(7))["data"] == "7 log messages are left out"
+
+
+def test_an_acknowledgement_names_what_is_honoured_and_nothing_else() -> None:
+    honoured = ListenFilter(prompts_list_changed=True, resource_subscriptions=("x:y",))
+    params = json.loads(dialect.acknowledged(b'"i"', honoured))
+    assert params["_meta"] == {"io.modelcontextprotocol/subscriptionId": "i"}
+    assert params["notifications"] == {"promptsListChanged": True, "resourceSubscriptions": ["x:y"]}
+    assert json.loads(dialect.acknowledged(b"1", ListenFilter()))["notifications"] == {}
