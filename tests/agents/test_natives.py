@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agents.world import MODERN, Agent, Ear, Stage, check, kind_of, staged, text_of
 from tests.conftest import Home
+from tests.control.world import library as library_server
 from tests.control.world import tiny, write_config, write_server
 
 REVISIONS = ("2024-11-05", "2025-11-25", MODERN)
@@ -348,6 +350,42 @@ async def test_verdicts_on_native_methods_are_errors_with_a_kind(
         assert refused.data["hint"]
         refused = await agent.refusal("prompts/get", {"name": "sad__x"})
         assert refused.kind == "unavailable", "b26"
+
+
+def late(flag: Path, **fields: Any) -> dict[str, Any]:
+    """A library that opens only once the flag exists."""
+    real = library_server()
+    script = f"until test -e {flag}; do sleep 0.05; done; exec " + '"$@"'
+    return {**real, "command": "sh", "args": ["-c", script, "sh", real["command"], *real["args"]], **fields}
+
+
+@pytest.mark.parametrize("method", ["resources/read", "resources/subscribe", "prompts/get"])
+@pytest.mark.parametrize("denial", ["policy", "list"])
+async def test_what_waited_for_its_server_is_decided_by_what_counts_then(
+    home: Home, real_clock: None, denial: str, method: str
+) -> None:
+    """a01, a29: the decision is the one that holds when the request would be sent."""
+    flag = home.root / "flag"
+    flag.touch()
+    write_server(home, "books", **late(flag))
+    async with staged(home) as stage:
+        await uris(await stage.attach())
+    flag.unlink()
+    async with staged(home) as stage:
+        agent, operator = await stage.attach(), await stage.operator()
+        params = {"name": "books__greet"} if method == "prompts/get" else {"uri": "mcpd://books/note:///1"}
+        await agent.send(method, params, 1)
+        await stage.until("status", lambda: stage.broker.fleet.find("books").status.pid > 0)
+        if denial == "policy":
+            write_server(home, "books", **late(flag, default_policy={"approval": "deny"}))
+        else:
+            write_config(home, '[agents.default]\ndenied_tools = ["books__*"]\n')
+        await operator.call("daemon.reload")
+        flag.touch()
+        kind = (await agent.answer(1))["error"]["data"]["kind"]
+        gone = "no_such_prompt" if method == "prompts/get" else "no_such_resource"
+        assert kind == ("denied" if denial == "policy" else gone)
+        assert stage.broker.fleet.find("books").wishes._watched == {}
 
 
 # --------------------------------------------------------------------- wrappers
