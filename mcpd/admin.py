@@ -92,6 +92,10 @@ def get_server(broker: Broker, name: str) -> ServerDetails:
         path=server.path,
         keeps=server.keeps,
         default_policy=PolicyPins(policy.risk, policy.approval, policy.timeout),
+        sampling=server.sampling,
+        roots=server.roots,
+        told=upstream.relay.known,
+        takes_turns=upstream.relay.turns is not None,
         warnings=_warnings(broker.config, upstream),
     )
 

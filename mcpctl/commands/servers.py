@@ -99,6 +99,12 @@ def instance_line(instance: Any) -> str:
     return f"{whose}: {status['state']}{pid}{error}"
 
 
+def may_ask(info: Any) -> str:
+    """What of agents a server may ask for because its definition says so."""
+    roots = {"none": "", "fixed": "its own folder", "agent": "agents' folders"}[info["roots"]]
+    return ", ".join(filter(None, ("agents' models" if info["sampling"] else "", roots)))
+
+
 def show(options: Namespace) -> int:
     with reach(options) as mcpd:
         info, text = mcpd.request("servers.get", {"server": options.server}, options.timeout or QUICK)
@@ -128,6 +134,12 @@ def show(options: Namespace) -> int:
                 ("instances", "\n".join(map(instance_line, info["instances"]))),
                 ("enabled", "" if info["enabled"] else f"no {info['disabled_by']}"),
                 ("policy", policy),
+                ("may ask for", may_ask(info)),
+                ("can be asked", ", ".join(info["told"])),
+                (
+                    "turns",
+                    "one client at a time: it does not say about whose request it asks" * info["takes_turns"],
+                ),
                 ("tools", status["tools"] or ""),
                 ("revision", status["revision"]),
                 ("pid", status["pid"] or ""),

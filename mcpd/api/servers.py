@@ -70,6 +70,15 @@ class ServerDetails(ServerInfo, frozen=True, kw_only=True):
     keeps: str
     """What it is known to keep for its caller, where `instance` is "agent" because of that; else empty."""
     default_policy: PolicyPins
+    sampling: bool
+    """Whether it may ask agents' models."""
+    roots: Literal["none", "fixed", "agent"]
+    """What it hears of folders: nothing, its own, or those of the agent that calls it."""
+    told: tuple[str, ...]
+    """What the running instance was told that its clients can be asked, such as "elicitation.form"; empty
+    for one that is told with each request, and for none."""
+    takes_turns: bool
+    """It asks without saying about whose request, so that only one client at a time has requests there."""
     warnings: tuple[str, ...]
     """What was wrong with its catalogue or its entry."""
 

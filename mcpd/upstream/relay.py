@@ -23,7 +23,7 @@ from mcpd.protocol.abilities import NONE, Ability
 from mcpd.protocol.input import QUESTIONS, ROOTS, Question
 from mcpd.protocol.jsonrpc import Message
 from mcpd.transport.pending import Asker, Slot
-from mcpd.upstream.opening import refusal
+from mcpd.upstream.opening import Settled, refusal
 from mcpd.upstream.turns import Turns
 
 #: Questions of one server that are open at once.
@@ -34,6 +34,8 @@ _INTERNAL = -32603
 
 class Wire(Protocol):
     """The connection, as far as questions need it."""
+
+    settled: Settled
 
     def slots(self, on: bytes) -> list[Slot]:
         """The requests of agents under way; with `on`, that one alone."""
@@ -161,6 +163,12 @@ class Relay:
             return False
         self._met.add(asker.session)
         return bool(asker.abilities & self._allowed & ~self.told)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """What the server was told once for all of this connection, in words."""
+        stands = self.wire is not None and not self.wire.settled.revision.stateless
+        return abilities.words(self.told) if stands else ()
 
     # --------------------------------------------------------- from the server
 

@@ -87,11 +87,17 @@ def test_one_server(daemon: Control, folder: Path) -> None:
         "cwd": "/w",
         "path": "/p",
         "keeps": "",
+        "sampling": True,
+        "roots": "agent",
+        "told": ["elicitation.form", "roots"],
+        "takes_turns": True,
         "warnings": ["odd"],
         "default_policy": {"risk": "low"},
     }
     shown = run(folder, "list", "fs").stdout
     for word in ("KEY=[SECRET]", "/w", "/p", "risk low", "odd", "1970-01-02 00:00:00"):
+        assert word in shown
+    for word in ("agents' models, agents' folders", "elicitation.form, roots", "one client at a time"):
         assert word in shown
     assert json.loads(run(folder, "list", "fs", "--json").stdout)["cwd"] == "/w"
 
@@ -108,6 +114,7 @@ def test_a_server_of_several_instances(daemon: Control, folder: Path) -> None:
     daemon.answers["servers.list"] = {"servers": [info]}
     assert run(folder, "list").stdout.splitlines()[1].endswith("one per agent: 2")
     more: dict[str, Any] = {"env": {}, "headers": {}, "warnings": [], "default_policy": {}}
+    more |= {"sampling": False, "roots": "none", "told": [], "takes_turns": False}
     daemon.answers["servers.get"] = {**info, **more, "cwd": "", "path": "", "keeps": "browser"}
     shown = run(folder, "list", "fs").stdout
     for line in (
