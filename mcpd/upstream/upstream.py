@@ -39,6 +39,9 @@ log = logging.getLogger("mcpd.upstream")
 #: Seconds that a call waits for its server to come up: a launcher's first start and a bit.
 REACH = 125.0
 
+#: Seconds that an instance goes on running that was started for its catalogue alone.
+CATALOGUE_ONLY = 60.0
+
 #: Characters of the words in a status.
 ERROR_LENGTH = 1500
 
@@ -105,6 +108,8 @@ class Upstream:
         self._not_before = 0.0
         self._interest = 0
         self._background = False
+        self._called = False
+        """Somebody has called something on this connection, and got an answer."""
         self._ended = 0
         self._poke = trio.Event()
         self._news = trio.Event()
@@ -233,6 +238,7 @@ class Upstream:
 
     def succeeded(self) -> None:
         """A call got its answer: the restart schedule begins again (D8)."""
+        self._called = True
         if self._history.crashes or self._history.losses:
             self._history = retry.after_success(self._history)
 
@@ -391,7 +397,7 @@ class Upstream:
         server = self.definition
         assert isinstance(server, Server)
         self._due = None
-        self._background = False
+        self._background = self._called = False
         began = trio.current_time()
         self._set(state="connecting", last_attempt=time.time(), retry_at=0.0, pid=0)
         if self.main is not self:
@@ -440,15 +446,29 @@ class Upstream:
         while True:
             self._idle_changed = trio.Event()
             used = max(began, connection.last_sent)
-            due = used + self.idle_after if self.idle_after else float("inf")
+            patience = self._patience
+            due = used + patience if patience else float("inf")
             if self.users or connection.busy or self._eager:
-                due = max(due, trio.current_time() + self.idle_after)
+                due = max(due, trio.current_time() + patience)
             if due <= trio.current_time():
-                log.info("MCP '%s': stopped, nobody has used it for %g s", self._title, self.idle_after)
+                log.info("MCP '%s': stopped, nobody has used it for %g s", self._title, patience)
                 self._end_turn()
             with trio.move_on_at(due):
                 await self._idle_changed.wait()
             await trio.lowlevel.checkpoint()
+
+    @property
+    def _patience(self) -> float:
+        """Seconds without use after which it is stopped now; 0 for never.
+
+        Where agents or projects have instances of their own, the main one has done its part when the
+        catalogue is known, unless the operator calls something.
+        """
+        server = self.definition
+        shared = not isinstance(server, Server) or server.instance == "shared"
+        if self._called or shared or self.main is not self or not self._idle_after:
+            return self._idle_after
+        return min(self._idle_after, CATALOGUE_ONLY)
 
     async def _connect(self, attempt: Attempt | Remote) -> tuple[Link, Connection, Catalog]:
         """Raises ConnectFailed, also when the time is over."""

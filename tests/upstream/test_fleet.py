@@ -13,6 +13,7 @@ import trio
 from mcpd.config.spec import Server
 from mcpd.errors import Failure
 from mcpd.upstream import fleet as fleets
+from mcpd.upstream import upstream as upstreams
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.instance import Scope
 from mcpd.upstream.upstream import Upstream
@@ -83,6 +84,23 @@ async def test_adding_connects_the_main_one_alone(real_clock: None, tmp_path: Pa
         await until(fleet.find("tiny"), fleet, is_state("connected"))
         assert of(fleet, "a").catalog == fleet.find("tiny").catalog
         assert of(fleet, "a").status.state == "idle"
+
+
+async def test_the_main_one_stops_soon_when_it_was_for_the_catalogue_alone(
+    real_clock: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstreams, "CATALOGUE_ONLY", 0.1)
+    async with fleet_of(per_agent(), tiny(name="shared"), cache=tmp_path) as fleet:
+        main, shared = fleet.find("tiny"), fleet.find("shared")
+        await until(shared, fleet, is_state("connected"))
+        await until(main, fleet, lambda status: status.state == "idle" and status.tools > 0)
+        await main.reach(20)
+        main.succeeded()
+        fleet.apply(config_of(per_agent(), tiny(name="shared")), frozenset(), {})
+        with trio.move_on_after(0.4) as waited:
+            await until(main, fleet, is_state("idle"))
+        assert waited.cancelled_caught, "the operator uses it"
+        assert shared.connection is not None
 
 
 async def test_an_instance_goes_when_it_rests_and_its_last_session_has_left(
