@@ -15,6 +15,8 @@ from mcpd.transport.sweep import MARKER
 from tests.e2e.harness import Agent, Daemon, attached, is_alive, lively, text_of, until
 
 HERE = os.getcwd()
+SERVERS = Path(__file__).parents[1] / "servers" / "node_modules"
+THINKING = SERVERS / "@modelcontextprotocol" / "server-sequential-thinking" / "dist" / "index.js"
 
 
 @pytest.fixture
@@ -118,3 +120,28 @@ async def test_what_the_operator_does_with_them(daemon: Daemon, log: Path, real_
         await trio.to_thread.run_sync(ctl, "reload")
         assert (await process(a)) == (await process(b))
         assert instances(daemon) == {}
+
+
+@pytest.mark.npm
+async def test_trains_of_thought_do_not_cross(daemon: Daemon, log: Path, real_clock: None) -> None:
+    """A real server that keeps a state of its caller's is per agent without a word of the user's (n04)."""
+    assert THINKING.exists(), "packaging/test.sh installs the servers"
+    policy = {"approval": "never"}
+    daemon.server("mind", {"command": "node", "args": [str(THINKING)], "default_policy": policy})
+    daemon.server(
+        "one", {"command": "node", "args": [str(THINKING)], "default_policy": policy, "instance": "shared"}
+    )
+    daemon.start()
+
+    async def think(agent: Agent, server: str) -> int:
+        """How many thoughts the server has heard then."""
+        thought = {"thought": "x", "nextThoughtNeeded": True, "thoughtNumber": 1, "totalThoughts": 9}
+        result = await agent.call(f"{server}__sequentialthinking", **thought)
+        length: int = json.loads(text_of(result))["thoughtHistoryLength"]
+        return length
+
+    async with attached(daemon, "a") as a, attached(daemon, "a") as again, attached(daemon, "b") as b:
+        assert [await think(each, "mind") for each in (a, b, again, b)] == [1, 1, 2, 2]
+        assert [await think(each, "one") for each in (a, b, again, b)] == [1, 2, 3, 4]
+    shown = daemon.ask("servers.get", server="mind")
+    assert (shown["instance"], shown["keeps"]) == ("agent", "thinking")
