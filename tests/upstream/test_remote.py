@@ -87,6 +87,23 @@ async def test_the_transport_is_found_out_and_remembered(
             assert first == {"modern": "server/discover", "legacy": "initialize", "sse": "GET"}[era]
 
 
+async def test_each_agent_can_have_a_session_of_its_own(real_clock: None, tmp_path: Path) -> None:
+    """And what one has found out about the server the others know (n04)."""
+    with Far("legacy") as far:
+        async with world(far, tmp_path, instance="agent") as at:
+            await at.becomes("connected")
+            assert far.heard("server/discover") == 1
+            for name in ("a", "b"):
+                await at.fleet.at(at.upstream, name, "").reach(20)
+            assert len(far.sessions) == 3
+            assert far.heard("server/discover") == 1
+            a, b = at.fleet.instances("far")
+            a.stop()
+            await until(a, at.fleet, is_state("idle"))
+            assert b.connection is not None
+            assert a.catalog == b.catalog == at.upstream.catalog
+
+
 async def test_a_server_that_was_replaced_by_a_newer_one_is_found_again(
     real_clock: None, tmp_path: Path
 ) -> None:
