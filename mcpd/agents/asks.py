@@ -39,6 +39,10 @@ _numbers = itertools.count(1)
 Done = Callable[[Settled | Refused], None]
 
 
+Visit = Callable[[str, Callable[[], None]], None]
+"""Told a server's own id of a visit, and what to call when the server says that it is completed."""
+
+
 class Asked(Protocol):
     """The session, as far as it is asked something."""
 
@@ -55,6 +59,9 @@ class About(Protocol):
     """The agent's request that a question belongs to."""
 
     on: bytes
+
+    @property
+    def stateless(self) -> bool: ...
 
     @property
     def tool(self) -> str:
@@ -94,22 +101,40 @@ class Asks:
     # ---------------------------------------------------------------- policy
 
     def show(
-        self, request: About, server: str, question: Question, can: Ability, spend: Callable[[], None]
+        self,
+        request: About,
+        server: str,
+        question: Question,
+        can: Ability,
+        spend: Callable[[], None],
+        visit: Visit | None = None,
     ) -> Shown:
         """The question as the agent gets it. `can`: what it can be asked, as far as the server may know;
-        `spend` counts it among the server's. Raises Refused, which is recorded."""
+        `spend` counts it among the server's, `visit` is told whom to tell when a visit has been completed.
+
+        Raises Refused, which is recorded.
+        """
+        name = "" if request.stateless else f"mcpd-visit-{next(_numbers)}"
         try:
             asks.check_declared(question, can)
-            shown = asks.shown(server, question)
+            shown = asks.shown(server, question, name)
             if len(self._open) >= OPEN:
                 raise Refused(_INTERNAL, "the client is being asked too much at once")
             if question.method != ROOTS:
                 spend()
+            theirs = asks.visit_of(question) if visit is not None and name else ""
+            if theirs and visit is not None:
+                visit(theirs, partial(self._visited, name))
         except Refused as e:
             shown_now = Shown(server, question, trio.current_time())
             self.record(request, shown_now, "refused", because=e.message, decision="deny")
             raise
         return Shown(server, shown, trio.current_time())
+
+    def _visited(self, name: str) -> None:
+        """A server says that what the agent was sent to an address for is done (5.12)."""
+        params = b'{"elicitationId":' + jsonrpc.quoted(name) + b"}"
+        self._session.say(jsonrpc.notification_line("notifications/elicitation/complete", params), b"")
 
     def settle(self, request: About, shown: Shown, result: bytes) -> Settled:
         """The agent's answer, as the server gets it. Raises BadAnswer, which is recorded."""
@@ -156,7 +181,7 @@ class Asks:
     def put(self, request: About, ask: Ask) -> None:
         """Pass on a question of a server with a handshake; its answer goes there."""
         try:
-            shown = self.show(request, ask.server, ask.question, ask.can, ask.spend)
+            shown = self.show(request, ask.server, ask.question, ask.can, ask.spend, ask.visit)
         except Refused as e:
             ask.refuse(e.code, e.message)
             return

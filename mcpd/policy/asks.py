@@ -30,6 +30,8 @@ SAMPLING_MAX = 4 * 1024 * 1024
 #: Characters of a message to a person, and of an address.
 MESSAGE = 8000
 ADDRESS = 4000
+#: Characters of a server's id of a visit.
+VISIT = 200
 #: Bytes of an agent's answer, and roots in one.
 ANSWER_MAX = 4 * 1024 * 1024
 ROOTS_MAX = 100
@@ -112,8 +114,11 @@ def check_declared(question: Question, abilities: Ability) -> None:
     raise Refused(_INVALID_PARAMS, f"the client does not serve {question.method} in this form")
 
 
-def shown(server: str, question: Question) -> Question:
-    """The question as an agent gets it: who asks is said, and what must not be asked is refused."""
+def shown(server: str, question: Question, name: str = "") -> Question:
+    """The question as an agent gets it: who asks is said, and what must not be asked is refused.
+
+    `name`: mcpd's own id of a visit to an address, for agents of the era that has such ids (5.12).
+    """
     if question.method == ROOTS:
         return Question(ROOTS, msgspec.Raw(b"{}"))
     members = _members(question)
@@ -122,10 +127,22 @@ def shown(server: str, question: Question) -> Question:
     kept = dialect.forwarded_meta(msgspec.json.encode(meta)) if isinstance(meta, dict) else b""
     if question.method == ELICIT:
         _check_elicitation(server, members)
+        members.pop("elicitationId", None)
+        if name and members.get("mode") == "url":
+            members["elicitationId"] = name
     elif not isinstance(members.get("messages"), list):
         raise Refused(_INVALID_PARAMS, "sampling needs messages")
     text = dialect.params(msgspec.json.encode(members)[1:-1], kept)
     return Question(question.method, msgspec.Raw(text))
+
+
+def visit_of(question: Question) -> str:
+    """The server's own id of the visit that it asks for; empty where it has none."""
+    if question.method != ELICIT:
+        return ""
+    members = _members(question)
+    name = members.get("elicitationId") if members.get("mode") == "url" else None
+    return name if isinstance(name, str) and len(name) <= VISIT else ""
 
 
 def _members(question: Question) -> dict[str, Any]:

@@ -105,6 +105,12 @@ class CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
 
 
+class Completed(msgspec.Struct, frozen=True, rename="camel"):
+    """`notifications/elicitation/complete` (5.12)."""
+
+    elicitation_id: str
+
+
 class ProgressParams(msgspec.Struct, frozen=True, rename="camel"):
     progress_token: msgspec.Raw = ABSENT
     progress: float = 0.0

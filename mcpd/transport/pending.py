@@ -8,6 +8,7 @@ task, only while there are any.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 import trio
@@ -40,6 +41,10 @@ class Ask(Protocol):
 
     def spend(self) -> None:
         """Count it among those that reach an agent. Raises `policy.asks.Refused` when there were too many."""
+        ...
+
+    def visit(self, name: str, completed: Callable[[], None]) -> None:
+        """`completed` is called when the server says that the visit, by its own id, is done (5.12)."""
         ...
 
 
@@ -192,6 +197,12 @@ class Slot:
         hold, self._hold = self._hold, None
         for by in hold.by if hold is not None else ():
             by.ended()
+
+    def left(self, now: float) -> float:
+        """Seconds until its time is over; infinite where it has no limit."""
+        hold = self._hold
+        expires, now = (self.expires, now) if hold is None else (hold.expires, hold.since)
+        return expires - now if expires else inf
 
     @property
     def used_up(self) -> bool:

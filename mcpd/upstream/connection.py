@@ -120,7 +120,7 @@ class Connection:
         if standing:
             asker = slot.asker
             can, declared = (NONE, slot.extensions) if asker is None else (asker.abilities, asker.extensions)
-            if can or declared:
+            if can or declared or (asker is not None and self._relay.fixed):
                 standing = self._standing_for(can, declared)
         line = dialect.request_line(key, method, members, standing, kept_meta)
         if self._lost or not self._sender.write(line):
@@ -338,6 +338,8 @@ class Connection:
                 slot = self._pending.get(bytes(params.request_id)) if params else None
                 if slot is not None and slot.stream:
                     slot.settle(ConnectionLost())
+            case "notifications/elicitation/complete":
+                self._relay.completed(bytes(message.params))
             case "notifications/message":
                 self._logged(bytes(message.params), on)
             case "notifications/tasks/status":

@@ -22,6 +22,7 @@ from mcpd.protocol import abilities, jsonrpc
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.protocol.input import QUESTIONS, ROOTS, Question
 from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.shapes import Completed, read_result
 from mcpd.transport.pending import Asker, Slot
 from mcpd.upstream.opening import Settled, refusal
 from mcpd.upstream.turns import Turns
@@ -76,6 +77,9 @@ class OpenAsk:
     def spend(self) -> None:
         self._relay.spend()
 
+    def visit(self, name: str, completed: Callable[[], None]) -> None:
+        self._relay.visit(name, completed)
+
     def ended(self) -> None:
         """A request that it may belong to is over. Where that was the last, so is the question."""
         self._slots = [slot for slot in self._slots if slot.held]
@@ -125,6 +129,8 @@ class Relay:
         self.fixed = b""
         """The answer to `roots/list` where the definition says it."""
         self._open: dict[bytes, OpenAsk] = {}
+        self._visits: dict[str, Callable[[], None]] = {}
+        """By the server's ids of visits to addresses: who hears that they are completed."""
         self._met: set[str] = set()
         """Sessions with abilities that have used this connection."""
         self._rooted: set[str] = set()
@@ -148,6 +154,7 @@ class Relay:
         self.wire = None
         for ask in list(self._open.values()):
             ask.withdraw()
+        self._visits.clear()
         self._met.clear()
         self._rooted.clear()
         if self.turns is not None:
@@ -232,7 +239,21 @@ class Relay:
         del self._open[key]
         return True
 
+    def completed(self, params: bytes) -> None:
+        """The server says that a visit is done; whoever was sent there hears of it, and nobody else (n03)."""
+        said = read_result(params or b"{}", Completed)
+        done = self._visits.pop(said.elicitation_id, None) if said is not None else None
+        if done is not None:
+            done()
+
     # --------------------------------------------------------- from the agents
+
+    def visit(self, name: str, completed: Callable[[], None]) -> None:
+        """Somebody has been sent to an address; of very many the oldest are forgotten."""
+        self._visits.pop(name, None)
+        while len(self._visits) >= OPEN:
+            del self._visits[next(iter(self._visits))]
+        self._visits[name] = completed
 
     def spend(self) -> None:
         """Count a question that reaches an agent. Raises Refused when there were too many."""

@@ -56,6 +56,7 @@ class Refused(Exception):
     def __init__(self, error: Json) -> None:
         super().__init__(error["message"])
         self.code: int = error["code"]
+        self.data: Any = error.get("data")
 
 
 class Asking:
@@ -117,7 +118,8 @@ class Asking:
             try:
                 answer = {"result": await self.answer(message["method"], params, message["id"])}
             except Refused as e:
-                answer = {"error": {"code": e.code, "message": str(e)}}
+                error = {"code": e.code, "message": str(e)}
+                answer = {"error": error if e.data is None else {**error, "data": e.data}}
         del self.open[message["id"]]
         if not scope.cancelled_caught:
             self.say({"id": message["id"], **answer})
@@ -243,6 +245,7 @@ class Agent:
                 await trio.sleep_forever()
         del broker.sessions[session.id]
         broker.fleet.left(session.id)
+        broker.tasks.forget(session.id)
 
     # -- the outlet
     queued = 0

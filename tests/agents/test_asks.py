@@ -398,6 +398,82 @@ async def test_twenty_questions_an_hour(home: Home, monkeypatch: pytest.MonkeyPa
         assert "accept" in text(await agent.call("s__do", {}))
 
 
+# ------------------------------------------------------------------------ visits
+
+
+def visit(name: str | None) -> Json:
+    named = {} if name is None else {"elicitationId": name}
+    return {"mode": "url", "message": "Log in", "url": "https://h/x", **named}
+
+
+async def test_the_ids_of_visits_are_mcpds_own(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sends(server: Asking, params: Json, ident: Any) -> str:
+        return json.dumps(await server.ask("elicitation/create", visit("e1")))
+
+    server = Asking(sends)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agents = [await room.agent(name, agree, modern=name == "c") for name in "abc"]
+        names = []
+        for agent in agents:
+            assert json.loads(text(await agent.call("s__do", {}))) == {"action": "accept"}
+            params = agent.asked[0]["params"]
+            assert params["message"] == "[s, untrusted] (leads to h) Log in"
+            names.append(params.get("elicitationId"))
+        assert names[2] is None, "2026-07-28 has no such ids"
+        assert None not in names[:2]
+        assert len({*names, "e1"}) == 4
+        await agents[0].call("s__do", {})
+        for name in ("e2", "e1", "e1"):
+            note = {"elicitationId": name}
+            server.say({"method": "notifications/elicitation/complete", "params": note})
+        told = [
+            [m["params"] for m in agent.got if m.get("method") == "notifications/elicitation/complete"]
+            for agent in agents
+        ]
+        assert told == [[{"elicitationId": agents[0].asked[1]["params"]["elicitationId"]}], [], []]
+
+
+async def test_a_visit_that_is_required_first(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = {**visit("e2"), "url": "javascript:x"}
+
+    class Requires(Asking):
+        async def answer(self, method: str, params: Json, ident: Any) -> Json:
+            if method != "tools/call":
+                return await super().answer(method, params, ident)
+            raise Refused({"code": -32042, "message": "go", "data": {"elicitations": [visit("e1"), bad, 5]}})
+
+    async with open_room(home, monkeypatch, s=Requires(elicits)) as room:
+        agent = await room.agent("a", agree)
+        with pytest.raises(Refused) as caught:
+            await agent.call("s__do", {})
+        assert caught.value.code == -32042
+        [shown] = caught.value.data["elicitations"]
+        assert shown["message"].startswith("[s, untrusted]")
+        assert shown["elicitationId"] != "e1"
+        other = await room.agent("b", agree, {"elicitation": {}})
+        with pytest.raises(Refused) as caught:
+            await other.call("s__do", {})
+        assert caught.value.data == {"elicitations": []}
+
+
+async def test_fixed_roots_of_a_stateless_server(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The definition says them, whatever the caller can be asked."""
+
+    async def lists(server: Asking, params: Json, ident: Any) -> Any:
+        if "inputResponses" in params:
+            return json.dumps(params["inputResponses"])
+        return {"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}}
+
+    server = Modern(lists)
+    async with open_room(home, monkeypatch, fields={"roots": "fixed"}, s=server) as room:
+        for modern in (False, True):
+            agent = await room.agent("a", agree, {}, modern=modern)
+            said = json.loads(text(await agent.call("s__do", {})))
+            assert said == {"r": {"roots": [{"uri": "file:///home/me"}]}}
+            assert server.capabilities == {"roots": {}}
+            assert agent.asked == []
+
+
 # --------------------------------------------------------- rounds and their states
 
 

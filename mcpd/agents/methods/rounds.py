@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 
 import msgspec
@@ -13,11 +14,14 @@ from mcpd.agents.asks import LIFE, Shown
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
 from mcpd.catalog import content
-from mcpd.errors import Failure
+from mcpd.errors import Failure, ServerError
 from mcpd.policy import asks
 from mcpd.policy.asks import BadAnswer, Refused
+from mcpd.protocol import jsonrpc
+from mcpd.protocol.abilities import NONE
 from mcpd.protocol.input import (
     ELICIT,
+    MOST,
     ROOTS,
     Question,
     Wanted,
@@ -26,8 +30,18 @@ from mcpd.protocol.input import (
     round_members,
     wanted_result,
 )
+from mcpd.protocol.shapes import read_result
 from mcpd.rows import Row
 from mcpd.upstream.upstream import Upstream
+
+#: A server of 2025-11-25 wants the agent to visit addresses before it asks again (2.1, 5.12).
+VISIT_REQUIRED = -32042
+
+
+class _Visit(msgspec.Struct, frozen=True):
+    """`data` of such an error."""
+
+    elicitations: list[msgspec.Raw] = []
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -53,7 +67,16 @@ async def call(session: Session, request: Request, row: Row, payload: bytes, met
     Raises what `calls.call` does, and Failure `invalid_params` for a state that was not made for this
     request.
     """
-    if not request.abilities:
+    try:
+        return await _call(session, request, row, payload, meta)
+    except ServerError as e:
+        if e.server_code != VISIT_REQUIRED:
+            raise
+        raise _visits(session, request, row.upstream, e) from None
+
+
+async def _call(session: Session, request: Request, row: Row, payload: bytes, meta: bytes) -> bytes:
+    if not request.abilities and not row.upstream.relay.fixed:
         result = await calls.call(session.broker, session.caller, row, payload, meta, request.ticket, request)
         return content.dress(result, stateless=request.stateless)
     if not request.stateless:
@@ -167,7 +190,8 @@ def _sort(
             given[key] = upstream.relay.fixed
             continue
         try:
-            each = session.asks.show(request, upstream.name, question, can, upstream.relay.spend)
+            relay = upstream.relay
+            each = session.asks.show(request, upstream.name, question, can, relay.spend, relay.visit)
         except Refused as e:
             if question.method != ELICIT or e.code == asks.UNDECLARED:
                 raise _unanswerable(upstream, e.message) from None
@@ -178,6 +202,22 @@ def _sort(
         else:
             shown[key] = each
     return given, shown
+
+
+def _visits(session: Session, request: Request, upstream: Upstream, error: ServerError) -> ServerError:
+    """The error with the addresses as this agent may see them; it may try again when it has been there."""
+    said = jsonrpc.read_error(error.raw)
+    data = read_result(bytes(said.data), _Visit) if said.data else None
+    relay, kept = upstream.relay, []
+    can = relay.mask(request.abilities) if not request.stateless else NONE
+    for visit in data.elicitations[:MOST] if data is not None else ():
+        question = Question(ELICIT, visit)
+        with contextlib.suppress(Refused):
+            each = session.asks.show(request, upstream.name, question, can, relay.spend, relay.visit)
+            session.asks.record(request, each, "ok")
+            kept.append(msgspec.Raw(each.question.text))
+    raw = jsonrpc.error_text(VISIT_REQUIRED, said.message, {"elicitations": kept})
+    return ServerError(raw, VISIT_REQUIRED, said.words)
 
 
 def _settled(session: Session, request: Request, shown: Shown, response: bytes) -> bytes:
