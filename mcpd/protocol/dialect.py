@@ -13,7 +13,7 @@ from mcpd import __version__
 from mcpd.errors import Failure
 from mcpd.protocol.abilities import NONE, Ability, declare
 from mcpd.protocol.extensions import Extensions
-from mcpd.protocol.jsonrpc import ABSENT
+from mcpd.protocol.jsonrpc import ABSENT, error_text, read_error
 from mcpd.protocol.revisions import NEWEST_HANDSHAKE, Revision
 from mcpd.protocol.shapes import (
     LEVELS,
@@ -30,6 +30,11 @@ from mcpd.protocol.shapes import (
 
 _encode = msgspec.json.encode
 _decode_meta = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+#: What "no such resource" is until 2025-11-25 (5.3)...
+NOT_FOUND = -32002
+#: ...and from 2026-07-28 on, among much else.
+INVALID_PARAMS = -32602
 
 #: Bytes of a server's log message that pass.
 LOG = 64 * 1024
@@ -178,6 +183,23 @@ def acknowledged(key: bytes, honoured: ListenFilter) -> bytes:
 
 def subscription_meta(key: bytes) -> bytes:
     return _encode(META_SUBSCRIPTION) + b":" + key
+
+
+def not_found(raw: bytes, uri: str, *, stateless: bool) -> bytes | None:
+    """A server's error about a read, where it says in its own era's way that there is no such resource,
+    in the way of the other one (5.3); None for any other error.
+
+    `uri`: what was asked for; 2026-07-28 wants one in `data`, and only by it is "not found" known there.
+    """
+    error = read_error(raw)
+    try:
+        data = _decode_meta(error.data) if error.data else {}
+    except (msgspec.DecodeError, RecursionError):
+        data = {}
+    if error.code != (NOT_FOUND if stateless else INVALID_PARAMS) or not (stateless or "uri" in data):
+        return None
+    data.setdefault("uri", msgspec.Raw(_encode(uri)))
+    return error_text(INVALID_PARAMS if stateless else NOT_FOUND, error.message, data)
 
 
 def log_params(raw: bytes, server: str) -> bytes | None:

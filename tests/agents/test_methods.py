@@ -546,14 +546,14 @@ async def test_a_flood_of_progress_becomes_twenty_notices_a_second() -> None:
     one, another = told.request(b"1"), told.request(b"2")
     for step in range(1000):
         one.progressed(b'{"progress":%d}' % step)
-    assert told.heard == [(b"1", 0)], "the first one at once"
+    assert told.heard == [(b"1", step) for step in range(10)], "a few at once"
     another.progressed(b'{"progress":-1}')
-    assert told.heard == [(b"1", 0), (b"2", -1)], "each request for itself"
+    assert told.heard[10:] == [(b"2", -1)], "each request for itself"
     for step in range(1000, 1100):
         await trio.sleep(0.01)
         one.progressed(b'{"progress":%d}' % step)
-    assert 18 <= len(told.heard) - 2 <= 20
-    assert told.heard[2:] == sorted(told.heard[2:])
+    assert 18 <= len(told.heard) - 11 <= 20
+    assert told.heard[11:] == sorted(told.heard[11:])
 
 
 @pytest.mark.parametrize("meta", ["{}", '{"progressToken":true}', '{"progressToken":{}}'])

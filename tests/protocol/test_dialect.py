@@ -143,3 +143,34 @@ def test_an_acknowledgement_names_what_is_honoured_and_nothing_else() -> None:
     assert params["_meta"] == {"io.modelcontextprotocol/subscriptionId": "i"}
     assert params["notifications"] == {"promptsListChanged": True, "resourceSubscriptions": ["x:y"]}
     assert json.loads(dialect.acknowledged(b"1", ListenFilter()))["notifications"] == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "stateless", "told"),
+    [
+        ({"code": -32002, "message": "m"}, True, {"code": -32602, "message": "m", "data": {"uri": "asked"}}),
+        (
+            {"code": -32002, "message": "m", "data": {"uri": "own", "more": 1.50}},
+            True,
+            {"code": -32602, "message": "m", "data": {"uri": "own", "more": 1.5}},
+        ),
+        (
+            {"code": -32002, "message": "m", "data": [1]},
+            True,
+            {"code": -32602, "message": "m", "data": {"uri": "asked"}},
+        ),
+        (
+            {"code": -32602, "message": "m", "data": {"uri": "own"}},
+            False,
+            {"code": -32002, "message": "m", "data": {"uri": "own"}},
+        ),
+        ({"code": -32602, "message": "bad arguments"}, False, None),
+        ({"code": -32602, "message": "m", "data": {"uri": "own"}}, True, None),
+        ({"code": -32002, "message": "m"}, False, None),
+        ({"code": -32000, "message": "m", "data": {"uri": "own"}}, True, None),
+        ({"code": -32603, "message": "m", "data": {"uri": "own"}}, False, None),
+    ],
+)
+def test_a_resource_that_is_not_found_is_so_in_both_eras(error: Any, stateless: bool, told: Any) -> None:
+    raw = dialect.not_found(json.dumps(error).encode(), "asked", stateless=stateless)
+    assert (None if raw is None else json.loads(raw)) == told

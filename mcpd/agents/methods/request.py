@@ -20,8 +20,9 @@ from mcpd.rows import Row
 from mcpd.transport.pending import Ask
 from mcpd.upstream.ticket import Ticket
 
-#: Seconds between two progress notices of one request that are passed on; those in between are dropped (5.8).
-PROGRESS_SPACING = 0.05
+#: Progress notices of one request that are passed on at once, and a second after that; the rest is dropped.
+PROGRESS = 10.0
+PROGRESS_REFILL = 20.0
 
 
 class Request(msgspec.Struct, eq=False):
@@ -40,8 +41,10 @@ class Request(msgspec.Struct, eq=False):
     """What it asks of a server, once that is found."""
     token: bytes | None = None
     """The JSON text of its progress token, empty for none, once that is asked for."""
-    due: float = -inf
-    """When the next progress may be passed on (trio clock)."""
+    progress: float = PROGRESS
+    """Progress notices that may be passed on at once..."""
+    noticed: float = -inf
+    """...as counted then (trio clock)."""
     can: Ability | None = None
     """What a stateless agent has declared with it, once that is asked for."""
     known: bytes | None = None
@@ -113,11 +116,12 @@ class Request(msgspec.Struct, eq=False):
         if self.token is None:
             self.token = self._read_token()
         now = trio.current_time()
-        if not self.token or now < self.due:
+        credit = min(PROGRESS, self.progress + (now - self.noticed) * PROGRESS_REFILL)
+        if not self.token or credit < 1:
             return
         params = dialect.progress_params(raw, self.token)
         if params is not None:
-            self.due = now + PROGRESS_SPACING
+            self.progress, self.noticed = credit - 1, now
             self.by.notice("notifications/progress", params, self.on)
 
     def _read_token(self) -> bytes:

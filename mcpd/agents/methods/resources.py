@@ -6,8 +6,10 @@ from mcpd import calls, listing
 from mcpd.agents.methods import rounds
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
-from mcpd.errors import Failure
+from mcpd.errors import Failure, ServerError
+from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
+from mcpd.protocol.revisions import REVISIONS
 from mcpd.protocol.shapes import UriParams, read_params
 from mcpd.rows import Row
 from mcpd.upstream.ticket import Ticket, Withdrawn
@@ -16,7 +18,19 @@ from mcpd.upstream.ticket import Ticket, Withdrawn
 async def read(session: Session, request: Request) -> bytes:
     params = read_params(request.params, UriParams)
     row, own = await find(session, request, params.uri, "resources/read")
-    return await rounds.call(session, request, row, b'"uri":' + quoted(own), bytes(params.meta))
+    try:
+        return await rounds.call(session, request, row, b'"uri":' + quoted(own), bytes(params.meta))
+    except ServerError as e:
+        raise _in_era(e, request, row, params.uri) from None
+
+
+def _in_era(error: ServerError, request: Request, row: Row, uri: str) -> ServerError:
+    """Where eras differ, "not found" is told as the agent's knows it (5.3); every other error as it came."""
+    spoken = REVISIONS.get(row.upstream.status.revision)
+    if spoken is None or spoken.stateless == request.stateless:
+        return error
+    raw = dialect.not_found(error.raw, uri, stateless=request.stateless)
+    return error if raw is None else ServerError(raw, error.server_code, error.message)
 
 
 async def subscribe(session: Session, request: Request) -> bytes:

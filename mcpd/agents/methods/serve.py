@@ -13,16 +13,13 @@ from mcpd.agents.methods.table import METHODS
 from mcpd.agents.session import Session
 from mcpd.catalog import content
 from mcpd.errors import VERDICTS, Failure, ServerError
-from mcpd.protocol import jsonrpc
+from mcpd.protocol import dialect, jsonrpc
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import STATELESS
 from mcpd.protocol.shapes import LEVELS, Carrier, Meta, read_params
 from mcpd.upstream.ticket import Ticket, Withdrawn
 
 log = logging.getLogger("mcpd.agents")
-
-_INVALID_PARAMS = -32602
-_NOT_FOUND = -32002
 
 
 async def serve(session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket) -> bytes | None:
@@ -55,7 +52,7 @@ def refused(message: Message, failure: Failure, stateless: bool) -> bytes:
     if failure.kind.startswith("no_such_"):
         # Until 2025-11-25 a resource that is not found has a code of its own (5.3).
         old = failure.kind == "no_such_resource" and not stateless
-        code = _NOT_FOUND if old else _INVALID_PARAMS
+        code = dialect.NOT_FOUND if old else dialect.INVALID_PARAMS
     data = failure.data if failure.kind == "unsupported_revision" else failure.details()
     return jsonrpc.error_line(message.key, jsonrpc.error_text(code, failure.message, data))
 
