@@ -146,7 +146,7 @@ def gateway(command: tuple[str, ...], environ: dict[str, str] | None = None) -> 
 @contextlib.contextmanager
 def mcpd(*options: str) -> Iterator[Daemon]:
     """A daemon before the fixture on HTTP."""
-    with fixture(*options) as server, private_daemon(url=server.url) as daemon:
+    with fixture(*options) as server, private_daemon(url=server.url, sampling=True, roots="agent") as daemon:
         yield daemon
 
 
