@@ -71,6 +71,8 @@ async def test_states(home: Home, monkeypatch: pytest.MonkeyPatch, server: Askin
         heard = len(server.heard)
         _, other = await others(room)
         await refused(other, "tools/call", retry(state, answers))
+        other.capabilities = {}
+        await refused(other, "tools/call", retry(state, answers))
         other.send({"method": "notifications/cancelled", "params": {"requestId": 1}})
         await trio.testing.wait_all_tasks_blocked()
         assert len(server.heard) == heard

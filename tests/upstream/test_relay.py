@@ -178,7 +178,8 @@ async def test_what_has_no_form_is_answered_too() -> None:
     bench = Bench()
     bench.request(Ear("a", abilities=ALL))
     bench.request(Ear("b", abilities=ALL))
-    for params in ({"mode": "voice"}, {"mode": 5}, []):
+    wrong: tuple[object, ...] = ({"mode": "voice"}, {"mode": 5}, [])
+    for params in wrong:
         bench.says("elicitation/create", params)
         assert bench.code in (-32602, -32603)
 

@@ -68,23 +68,32 @@ async def call(session: Session, request: Request, row: Row, payload: bytes, met
     request.
     """
     try:
-        return await _call(session, request, row, payload, meta)
+        if _is_plain(request, row):
+            result = await calls.call(
+                session.broker, session.caller, row, payload, meta, request.ticket, request
+            )
+            return content.dress(result, stateless=request.stateless)
+        if request.stateless:
+            return await _call_stateless(session, request, row, payload, meta)
+        rounds = calls.Rounds(partial(_ask, session, request))
+        result = await calls.call(
+            session.broker, session.caller, row, payload, meta, request.ticket, request, rounds
+        )
+        return content.dress(result, stateless=False)
     except ServerError as e:
         if e.server_code != VISIT_REQUIRED:
             raise
         raise _visits(session, request, row.upstream, e) from None
 
 
-async def _call(session: Session, request: Request, row: Row, payload: bytes, meta: bytes) -> bytes:
-    if not request.abilities and not row.upstream.relay.fixed:
-        result = await calls.call(session.broker, session.caller, row, payload, meta, request.ticket, request)
-        return content.dress(result, stateless=request.stateless)
-    if not request.stateless:
-        rounds = calls.Rounds(partial(_ask, session, request))
-        result = await calls.call(
-            session.broker, session.caller, row, payload, meta, request.ticket, request, rounds
-        )
-        return content.dress(result, stateless=False)
+def _is_plain(request: Request, row: Row) -> bool:
+    """Whether nobody can be asked in its course, and it brings no answers: most requests are so."""
+    if request.abilities or row.upstream.relay.fixed:
+        return False
+    return not request.stateless or b'"requestState"' not in request.params
+
+
+async def _call_stateless(session: Session, request: Request, row: Row, payload: bytes, meta: bytes) -> bytes:
     session.abilities |= request.abilities
     retry = read_retry(request.params)
     responses = read_responses(bytes(retry.input_responses))
