@@ -15,6 +15,7 @@ from mcpd.errors import Failure
 from mcpd.journal import Journal
 from mcpd.protocol.abilities import Ability
 from mcpd.rows import ViewKey
+from mcpd.tasks import Tasks
 from mcpd.upstream.fleet import Fleet
 from mcpd.views import Views
 
@@ -118,6 +119,8 @@ class Broker:
     stop: trio.Event = field(default_factory=trio.Event)
     session_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     sessions: dict[str, AttachedSession] = field(default_factory=dict)
+    tasks: Tasks = field(default_factory=Tasks)
+    """What agents follow of what servers do for them."""
     held: dict[str, str] = field(default_factory=dict)
     """Servers whose new definition waits for `reload`, with the reason (a03)."""
     waiting: dict[str, Server] = field(default_factory=dict)

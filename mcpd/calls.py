@@ -16,18 +16,23 @@ import trio
 
 from mcpd import listing
 from mcpd.broker import Broker
-from mcpd.catalog import content
+from mcpd.catalog import content, tasks
 from mcpd.errors import Failure
 from mcpd.journal import Entry
+from mcpd.listing import DEFAULT_AGENT
 from mcpd.policy.asks import UNDECLARED
 from mcpd.policy.decide import Deny
-from mcpd.protocol import dialect
+from mcpd.protocol import dialect, extensions
 from mcpd.protocol.abilities import NONE, Ability
+from mcpd.protocol.extensions import TASKS
 from mcpd.protocol.input import ROUNDS as ROUNDS_OF
 from mcpd.protocol.input import Wanted, read_wanted, wants_input
 from mcpd.protocol.jsonrpc import quoted
-from mcpd.rows import Native, Row
+from mcpd.rows import Following, Native, Row
+from mcpd.tasks import Held
 from mcpd.transport.pending import Ask, Asker
+from mcpd.upstream.drive import Await, Drive, Make
+from mcpd.upstream.drive import read as read_task
 from mcpd.upstream.request import Superseded, Watch, request
 from mcpd.upstream.ticket import Ticket, Withdrawn
 from mcpd.upstream.upstream import Upstream
@@ -185,7 +190,7 @@ async def call(
                 raw = b""
                 break
             try:
-                raw = await send(
+                raw = await _step(row, send)(
                     row.upstream,
                     ticket,
                     row.method,
@@ -204,7 +209,8 @@ async def call(
             raise Failure(
                 "busy", f'tool "{row.name}" keeps changing', hint="try again", server=row.upstream.name
             )
-        bounded = row.bound(raw, payload, broker.config.settings.max_result)
+        made = _task_made(broker, caller, row, raw, asker, send)
+        bounded = made or row.bound(raw, payload, broker.config.settings.max_result)
         size = len(bounded.text)
         outcome = "tool_error" if bounded.is_error else "ok"
         return bounded
@@ -253,6 +259,70 @@ async def watch(
     await call(broker, caller, row, members, meta, ticket, asker, Watch(watcher, uri, tell))
 
 
+def owner_of(caller: Caller) -> str:
+    """Whose a task is: the agent's, or one session's of the agent that every program may be."""
+    return caller.session if caller.agent in ("", DEFAULT_AGENT) else caller.agent
+
+
+class Making(Make):
+    """The step that makes a task for an agent with a handshake, which follows it itself (5.15)."""
+
+    def __init__(self, wish: bytes, told: Callable[[Held, bytes], None]) -> None:
+        """`wish`: the call's `task`, JSON text. `told` hears of notices about the task's state."""
+        super().__init__(request, wish)
+        self.told = told
+
+
+def awaiting(task: str) -> Send:
+    """The step for the result of a server's task, once there is one."""
+    return Await(request, task)
+
+
+def _step(row: Row, send: Send) -> Send:
+    """The step that asks the server: where its tool insists on a task that the caller does not know, mcpd
+    follows that (8.2)."""
+    if row.tool.task != "required" or row.method != "tools/call" or isinstance(send, Make):
+        return send
+    catalog = row.upstream.catalog
+    return Drive(request) if catalog is not None and "tasks" in catalog.features else send
+
+
+def _task_made(
+    broker: Broker, caller: Caller, row: Row, raw: bytes, asker: Asker | None, send: Send
+) -> content.Bounded | None:
+    """What a caller gets that follows the task which its call has made; None for any other result.
+
+    Raises Failure `bad_answer` for what is no task although it says so.
+    """
+    if isinstance(send, Making):
+        text, end = tasks.made_handshake(raw), send.thread.end
+    elif asker is not None and asker.extensions and row.method == "tools/call" and tasks.made_stateless(raw):
+        catalog = row.upstream.catalog
+        both = extensions.towards_server(asker.extensions, catalog.extensions if catalog is not None else {})
+        text, end = raw if TASKS in both else b"", _nothing
+    else:
+        return None
+    if not text:
+        return None
+    task = read_task(row.upstream, text)
+    stateless = not isinstance(send, Making)
+    names = (row.tool.name, row.name)
+    owner = owner_of(caller)
+    held = broker.tasks.keep(owner, row.upstream, names, task, text, end, stateless=stateless)
+    try:
+        made = tasks.made(raw, held.id, stateless=stateless)
+    except Failure:
+        broker.tasks.drop(held)
+        raise
+    if isinstance(send, Making):
+        send.thread.followed.told = partial(send.told, held)
+    return made
+
+
+def _nothing() -> None:
+    """No connection remembers the task."""
+
+
 def record_unfound(broker: Broker, caller: Caller, method: str, name: str, failure: Failure) -> None:
     """A request for something that is not there, or not for this agent, is recorded as well (n12)."""
     broker.journal.record(
@@ -283,6 +353,9 @@ async def _renewed(broker: Broker, row: Row, ticket: Ticket) -> Row:
 
 async def _find_again(broker: Broker, row: Row, ticket: Ticket) -> Row:
     with ticket.stoppable():
+        if isinstance(row, Following):
+            tool = row.tool.name
+            return listing.find_following(broker, row.key, row.upstream, tool, row.name, row.method)
         if isinstance(row, Native):
             return listing.find_native(broker, row.key, row.upstream.name, row.tool, row.method, row.name)
         return await listing.find_tool(broker, row.key, row.name)

@@ -172,6 +172,21 @@ async def find_resource(broker: Broker, key: ViewKey, uri: str, method: str) -> 
     return find_native(broker, key, server, READ_RESOURCE, method, uri), own
 
 
+def find_following(
+    broker: Broker, key: ViewKey, upstream: Upstream, tool: str, name: str, method: str
+) -> Row:
+    """The row of a method about a task that a tool at this instance has made; `name`: what the agent called
+    it then. Raises Failure `invalid_params` where the agent may not use that any more."""
+    row = view_now(broker, key).following(upstream.name, tool, method, name)
+    if row is None or row.upstream is not upstream:
+        raise unknown_task()
+    return row
+
+
+def unknown_task() -> Failure:
+    return Failure("invalid_params", "unknown task", hint="it may have expired")
+
+
 def find_native(broker: Broker, key: ViewKey, server: str, gate: Tool, method: str, meant: str) -> Row:
     """The row of a method at a server. Raises Failure `no_such_prompt` or `no_such_resource`, with what is
     `meant` in it, where the agent may not use what `gate` stands for: that does not exist for it."""

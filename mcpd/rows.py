@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from mcpd.catalog import completion, content, names, readout, wrappers
+from mcpd.catalog import completion, content, names, readout, tasks, wrappers
 from mcpd.catalog.content import Bounded
 from mcpd.catalog.qualify import qualify_content, qualify_contents, qualify_messages
 from mcpd.catalog.tool import Catalog, Tool
@@ -202,6 +202,12 @@ class Native(Row):
         return _BOUNDS[self.method](result, payload, cap, self.prefix)
 
 
+class Following(Native):
+    """A method about a task, decided as the call that made it (a01)."""
+
+    __slots__ = ()
+
+
 class _Uri(msgspec.Struct):
     uri: str
 
@@ -221,7 +227,16 @@ def _bound_completion(result: bytes, payload: bytes, cap: int, prefix: str) -> B
     return completion.bound(result, cap)
 
 
-def _bound_subscription(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
+def _bound_result(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
+    bounded = content.bound(result, cap)
+    return qualify_content(bounded, prefix) if prefix else bounded
+
+
+def _bound_task(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
+    return tasks.detail(result, cap, prefix)
+
+
+def _bound_answer(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
     return Bounded(b"{}")
 
 
@@ -229,7 +244,12 @@ _BOUNDS: dict[str, Callable[[bytes, bytes, int, str], Bounded]] = {
     "resources/read": _bound_read,
     "prompts/get": _bound_prompt,
     "completion/complete": _bound_completion,
-    "resources/subscribe": _bound_subscription,
+    "resources/subscribe": _bound_answer,
+    "subscriptions/listen": _bound_answer,
+    "tasks/get": _bound_task,
+    "tasks/result": _bound_result,
+    "tasks/update": _bound_answer,
+    "tasks/cancel": _bound_task,
 }
 
 

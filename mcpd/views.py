@@ -18,7 +18,8 @@ from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE, wrappers
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Server
 from mcpd.policy import rules
-from mcpd.rows import Native, Row, ViewKey, Wrapper, may_use
+from mcpd.protocol.extensions import TASKS, Extensions
+from mcpd.rows import Following, Native, Row, ViewKey, Wrapper, may_use
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.upstream import Upstream
 
@@ -36,7 +37,7 @@ Kind = Literal["tools", "resources", "templates", "prompts"]
 #: What a view of several servers offers, whatever they offer at the moment: servers come and go while an
 #: agent is attached, and with a handshake it learns of capabilities only once.
 EVERYTHING: frozenset[Feature] = frozenset(
-    {"tools", "resources", "resources.subscribe", "prompts", "completions", "logging"}
+    {"tools", "resources", "resources.subscribe", "prompts", "completions", "logging", "tasks"}
 )
 
 
@@ -140,6 +141,12 @@ class View:
         offer = self.offers.get(self.key[1])
         return offer.catalog.features if offer else EVERYTHING
 
+    @property
+    def extensions(self) -> Extensions:
+        """What both eras' agents can have besides: of several servers what mcpd itself knows (5.17)."""
+        offer = self.offers.get(self.key[1])
+        return offer.catalog.extensions if offer else {TASKS: {}}
+
     # ---------------------------------------------------------------- listings
 
     def listing(self, kind: Kind) -> Listing:
@@ -159,7 +166,10 @@ class View:
     def _make(self, kind: Kind) -> Listing:
         match kind:
             case "tools":
-                entries = [Listed(row.name, row.upstream, row.tool) for row in self.rows.values()]
+                entries = [
+                    Listed(row.name, row.upstream, row.tool if self.alone else row.tool.eased())
+                    for row in self.rows.values()
+                ]
                 return Listing(entries, next(self._numbers), self.warnings)
             case "prompts":
                 prompts = [Listed(name, *found) for name, found in self.prompts.items()]
@@ -234,6 +244,22 @@ class View:
                 return None
             name = names.export(server, gate.name, self._agent.spelling)
             row = Native(self.key, name, self._agent, offer.upstream, gate, self._config, method)
+            self._natives[place] = row
+        return row
+
+    def following(self, server: str, tool: str, method: str, name: str) -> Row | None:
+        """The row of a method about a task, decided as the call that made it (a01); `name`: what the agent
+        called the tool then."""
+        made = self.rows.get(name)
+        if made is None or (made.upstream.name, made.tool.name) != (server, tool):
+            rows = [row for row in self.rows.values() if row.upstream.name == server]
+            made = next((row for row in rows if row.tool.name == tool and not row.tool.wraps), None)
+        if made is None:
+            return None
+        place = (server, tool, method)
+        row = self._natives.get(place)
+        if row is None:
+            row = Following(self.key, made.name, self._agent, made.upstream, made.tool, self._config, method)
             self._natives[place] = row
         return row
 

@@ -36,6 +36,7 @@ async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str
             nursery.cancel_scope.cancel()
         # Only now no request of it can use a server any more.
         broker.fleet.left(session.id)
+        broker.tasks.forget(session.id)
 
 
 @contextmanager

@@ -186,12 +186,31 @@ def detail(text: bytes, cap: int, prefix: str) -> Bounded:
 
 
 def result(bounded: Bounded, own: str) -> Bounded:
-    """A call's result of which a task's id is said under mcpd's own; with an empty one not at all."""
-    if b"related-task" not in bounded.text:
-        return bounded
+    """A call's result as the answer to tasks/result, which says whose it is (5.15)."""
     members = split_members(bounded.text)
-    _relate(members, own)
+    meta = split_members(members["_meta"]) if members.get("_meta", b"")[:1] == b"{" else {}
+    meta[RELATED] = b'{"taskId":' + quoted(own) + b"}"
+    members["_meta"] = b"{" + join_members(meta) + b"}"
     return msgspec.structs.replace(bounded, text=b"{" + join_members(members) + b"}")
+
+
+def bare(text: bytes, own: str) -> bytes:
+    """A task's state in a list of tasks: without what an answer has beside it."""
+    members = split_members(state(text, own))
+    members.pop("_meta", None)
+    return b"{" + join_members(members) + b"}"
+
+
+def unrelated(text: bytes) -> bytes:
+    """A result in which no task is named."""
+    if b"related-task" not in text:
+        return text
+    try:
+        members = split_members(text)
+        _relate(members, "")
+    except UNREADABLE:
+        return text  # whoever bounds it says what is wrong
+    return b"{" + join_members(members) + b"}"
 
 
 def _relate(members: dict[str, bytes], own: str) -> None:

@@ -34,6 +34,8 @@ class CallParams(msgspec.Struct, frozen=True):
     name: str
     arguments: msgspec.Raw = ABSENT
     meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
+    task: msgspec.Raw = ABSENT
+    """2025-11-25 (5.15)."""
 
 
 class UriParams(msgspec.Struct, frozen=True):
@@ -80,6 +82,20 @@ class TaskParams(msgspec.Struct, frozen=True, rename="camel"):
 
     task_id: str
     meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
+
+
+class UpdateParams(msgspec.Struct, frozen=True, rename="camel"):
+    """`tasks/update` (5.16)."""
+
+    task_id: str
+    input_responses: msgspec.Raw = ABSENT
+    meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
+
+
+class TaskWish(msgspec.Struct, frozen=True):
+    """The member of `tools/call` that wants it done as a task; `ttl`: milliseconds (5.15)."""
+
+    ttl: float | None = None
 
 
 class LevelParams(msgspec.Struct, frozen=True):

@@ -192,16 +192,18 @@ class Connection:
         """Whether the server has said that it speaks it (5.17)."""
         return extension in self._announced
 
-    def follow(self, key: bytes, asker: Asker) -> Followed:
+    def follow(self, key: bytes, slot: Slot) -> Followed:
         """The request `key` is about to make a task: its progress, and what the server asks for it, belong to
-        its caller also when the request is over, until `unfollow` (5.15)."""
-        followed = self._followed[key] = Followed(Slot(0.0, 0.0, asker))
+        the asker of `slot` also when the request is over, until `unfollow` (5.15)."""
+        followed = self._followed[key] = Followed(slot)
         return followed
 
     def unfollow(self, key: bytes) -> None:
         followed = self._followed.pop(key, None)
         if followed is not None and followed.slot.held:
             followed.slot.over()
+        if self._relay.turns is not None:
+            self._relay.turns.moved()
 
     def notify(self, method: str, params: bytes) -> None:
         if not self._lost and self._sender.queued <= QUEUE_MAX:
@@ -363,7 +365,7 @@ class Connection:
 
     def _task_changed(self, raw: bytes) -> None:
         params = read_result(raw or b"{}", TaskParams)
-        for each in self._followed.values() if params is not None else ():
+        for each in list(self._followed.values()) if params is not None else ():
             assert params is not None
             if each.task == params.task_id:
                 each.told(raw)

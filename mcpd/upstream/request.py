@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -32,13 +33,15 @@ async def request(
     asker: Asker | None,
     may_replay: Callable[[bool], bool],
     holds: Callable[[], bool],
+    sent: Callable[[Connection, bytes], None] | None = None,
 ) -> bytes:
     """The result's JSON text.
 
     `members`: params without braces. `idle`: seconds since the sending or its own last progress,
     `total`: seconds in all; 0 switches either off (D9). `may_replay(reached)` decides, when the
     connection is lost under the request, whether it is sent once more after the restart (D3).
-    `holds()` says, after every wait for the server, whether the decision still does.
+    `holds()` says, after every wait for the server, whether the decision still does. `sent` is told the
+    connection and the id's JSON text of each request.
 
     Raises Superseded when it does not, ServerError for the server's own error, Failure `unavailable`,
     `disabled`, `needs_login`, `timed_out`, `outcome_unknown`, `bad_answer`, `too_large`, `busy`, Withdrawn
@@ -60,7 +63,9 @@ async def request(
                 if written:
                     raise _unknown(upstream, written)
                 raise Superseded
-        turns = upstream.relay.turns if asker is not None else None
+        # What is asked about a task begins nothing at the server.
+        about = method.startswith("tasks/")
+        turns = upstream.relay.turns if asker is not None and not about else None
         if turns is not None and asker is not None:
             # Nor does waiting for those who are before it.
             with ticket.stoppable():
@@ -72,7 +77,8 @@ async def request(
             if turns is not None and not holds():
                 raise Superseded if not written else _unknown(upstream, written)
             ticket.waits_in(slot)
-            result = await connection.exchange(method, members, kept_meta, slot)
+            told = partial(sent, connection) if sent is not None else None
+            result = await connection.exchange(method, members, kept_meta, slot, told)
         except ConnectionLost:
             written = written or slot.written
             if not replayed and may_replay(slot.written):

@@ -34,7 +34,13 @@ def offered(revision: str) -> dict[str, Any]:
     changes = {"listChanged": True}
     completions: dict[str, Any] = {} if revision == "2024-11-05" else {"completions": {}}
     resources = {"subscribe": True, **changes}
-    return {"tools": changes, "resources": resources, "prompts": changes, "logging": {}, **completions}
+    more: dict[str, Any] = {}
+    if revision == "2025-11-25":
+        more["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+    if revision == MODERN:
+        more["extensions"] = {"io.modelcontextprotocol/tasks": {}}
+    usual = {"tools": changes, "resources": resources, "prompts": changes, "logging": {}}
+    return {**usual, **completions, **more}
 
 
 # ------------------------------------------------------------------- handshake
@@ -188,7 +194,7 @@ async def test_an_unknown_revision_is_refused_with_the_known_ones(
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", MODERN])
 @pytest.mark.parametrize(
-    "method", ["resources/lists", "tasks/list", "sampling/createMessage", "no", "\u00e9" * 500]
+    "method", ["resources/lists", "tasks/lists", "sampling/createMessage", "no", "\u00e9" * 500]
 )
 async def test_an_unknown_method_is_said_to_be_unknown(
     home: Home, real_clock: None, revision: str, method: str

@@ -137,14 +137,20 @@ def test_a_task_s_error_passes() -> None:
     assert json.loads(tasks.detail(text(failed), 10, "").text) == failed
 
 
-def test_a_result_says_mcpd_s_own_id_or_none() -> None:
+def test_a_result_says_mcpd_s_own_id_where_it_was_asked_for_by_that() -> None:
     meta = {RELATED: {"taskId": "t-91"}, "a/b": 1}
     said = Bounded(text({"content": [], "_meta": meta}))
     named = tasks.result(said, "mine").text
     assert json.loads(named) == {"content": [], "_meta": meta | {RELATED: {"taskId": "mine"}}}
-    assert json.loads(tasks.result(said, "").text) == {"content": [], "_meta": {"a/b": 1}}
-    alone = Bounded(text({"content": [], "_meta": {RELATED: {"taskId": "t-91"}}}))
-    assert json.loads(tasks.result(alone, "").text) == {"content": []}
+    assert json.loads(tasks.result(Bounded(b'{"content":[]}'), "mine").text) == {
+        "content": [],
+        "_meta": {RELATED: {"taskId": "mine"}},
+    }
+    assert json.loads(tasks.unrelated(said.text)) == {"content": [], "_meta": {"a/b": 1}}
+    alone = text({"content": [], "_meta": {RELATED: {"taskId": "t-91"}}})
+    assert json.loads(tasks.unrelated(alone)) == {"content": []}
+    for usual in (b'{"content":[]}', b'{"x":"related-task"', b'"related-task"'):
+        assert tasks.unrelated(usual) == usual
 
 
 def test_questions_keep_their_keys() -> None:

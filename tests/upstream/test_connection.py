@@ -517,7 +517,7 @@ async def test_the_progress_of_a_task_reaches_its_caller_after_the_request() -> 
     a, b = Ear("a"), Ear("b")
     async with asked_by(ends, a) as keys:
         (key,) = keys
-        ends.connection.follow(key, a)
+        ends.connection.follow(key, Slot(0, 0, a))
         ends.says({"id": int(key), "result": {"task": {}}})
         async with asked_by(ends, b):
             progress = {"progressToken": int(key), "progress": 1}
@@ -531,7 +531,7 @@ async def test_a_question_about_a_task_is_for_who_made_it() -> None:
     """Whoever else has requests under way (n03, 5.15)."""
     ends = Ends()
     a, b = Ear("a", abilities=Ability.FORM), Ear("b", abilities=Ability.FORM)
-    followed = ends.connection.follow(b"77", a)
+    followed = ends.connection.follow(b"77", Slot(0, 0, a))
     followed.task = "t-1"
     about = {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t-1"}}}
     async with asked_by(ends, b):
@@ -550,9 +550,9 @@ async def test_a_question_about_a_task_is_for_who_made_it() -> None:
 async def test_the_state_of_a_task_is_told_to_who_follows_it() -> None:
     ends = Ends()
     heard: list[bytes] = []
-    followed = ends.connection.follow(b"77", Ear("a"))
+    followed = ends.connection.follow(b"77", Slot(0, 0, Ear("a")))
     followed.task, followed.told = "t-1", heard.append
-    ends.connection.follow(b"78", Ear("b")).task = "t-2"
+    ends.connection.follow(b"78", Slot(0, 0, Ear("b"))).task = "t-2"
     for task in ("t-1", "t-2", "t-3", 3, None):
         ends.says({"method": "notifications/tasks/status", "params": {"taskId": task, "status": "working"}})
     ends.says({"method": "notifications/tasks/status"})

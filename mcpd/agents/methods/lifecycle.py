@@ -63,4 +63,8 @@ def capabilities(view: View, revision: Revision) -> dict[str, Any]:
         told["completions"] = {}
     if "logging" in known:
         told["logging"] = {}
+    if "tasks" in known and revision.tasks:
+        told["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+    if revision.stateless and view.extensions:
+        told["extensions"] = view.extensions
     return told

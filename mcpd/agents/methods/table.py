@@ -10,6 +10,7 @@ from mcpd.agents.methods import (
     prompts,
     resources,
     subscriptions,
+    tasks,
     tools,
 )
 from mcpd.agents.methods.request import Method
@@ -27,6 +28,11 @@ METHODS: dict[str, Method] = {
     "resources/unsubscribe": Method(resources.unsubscribe, stateless=False),
     "prompts/list": Method(lists.list_prompts),
     "prompts/get": Method(prompts.get),
+    "tasks/get": Method(tasks.get),
+    "tasks/result": Method(tasks.result, stateless=False),
+    "tasks/list": Method(tasks.list_all, stateless=False),
+    "tasks/cancel": Method(tasks.cancel),
+    "tasks/update": Method(tasks.update, handshake=False),
     "completion/complete": Method(completions.complete),
     "logging/setLevel": Method(logs.set_level, stateless=False),
     "subscriptions/listen": Method(subscriptions.listen, handshake=False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpd import calls, listing
-from mcpd.agents.methods import rounds
+from mcpd.agents.methods import rounds, tasks
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
 from mcpd.errors import Failure
@@ -19,6 +19,10 @@ async def call_tool(session: Session, request: Request) -> bytes:
         row = await _find_tool(session, request, params.name)
     request.row = row
     row.upstream.users.add(session.id)
+    if params.task and session.revision is not None and session.revision.tasks:
+        return await tasks.make(
+            session, request, row, bytes(params.arguments), bytes(params.meta), bytes(params.task)
+        )
     return await rounds.call(session, request, row, bytes(params.arguments), bytes(params.meta))
 
 

@@ -1,0 +1,130 @@
+"""The tasks that agents follow, under ids of mcpd's own (n03, 5.15, 5.16).
+
+An id is random and good for its owner alone: an agent, or one session of the agent that every program
+may be. What it stands for is kept in memory only: a server's own ids may be all that it takes to reach a
+task, and most servers end with the daemon.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import trio
+
+from mcpd.catalog.tasks import LONGEST_LIFE, TERMINAL, Task
+from mcpd.upstream.upstream import Upstream
+
+#: Tasks of one owner, and of all together; then the oldest goes.
+OWN = 256
+ALL = 8192
+
+#: Seconds that a task stays known after its server has said that it keeps it no longer: clocks differ.
+GRACE = 60.0
+
+
+class Held(msgspec.Struct, eq=False):
+    """A task that an agent follows."""
+
+    id: str
+    """mcpd's own."""
+    owner: str
+    upstream: Upstream
+    """The very instance that runs it."""
+    tool: str
+    """The server's own name of the tool; with it stands and falls what may be done with the task (a01)."""
+    name: str
+    """What the agent called it."""
+    own: str
+    """The server's own id."""
+    stateless: bool
+    """It is one of 2026-07-28's extension."""
+    end: Callable[[], None]
+    """Called when it is no longer kept."""
+    text: bytes = b""
+    """What the server has said of it last, JSON text under the server's id."""
+    status: str = "working"
+    expires: float = 0.0
+    """Trio clock."""
+    asked: dict[str, Any] = {}
+    """What the server wants to know, as the agent was shown it, by the task's keys."""
+    answered: set[str] = set()
+    """Keys to which it has an answer."""
+
+    @property
+    def over(self) -> bool:
+        return self.status in TERMINAL
+
+    def heard(self, task: Task, text: bytes) -> None:
+        """The server has said something new of it."""
+        self.status = task.status
+        self.text = text
+        self.expires = trio.current_time() + min(task.life + GRACE, LONGEST_LIFE)
+        if self.over:
+            self.end()
+
+
+class Tasks:
+    """The owner of them all."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Held] = {}
+        """In the order in which they were made."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def keep(
+        self,
+        owner: str,
+        upstream: Upstream,
+        names: tuple[str, str],
+        task: Task,
+        text: bytes,
+        end: Callable[[], None],
+        *,
+        stateless: bool,
+    ) -> Held:
+        """A task was made. `names`: of its tool, the server's own and the agent's."""
+        self._make_room(owner)
+        held = Held(secrets.token_urlsafe(24), owner, upstream, *names, task.id, stateless, end)
+        self._held[held.id] = held
+        held.heard(task, text)
+        return held
+
+    def _make_room(self, owner: str) -> None:
+        now = trio.current_time()
+        for held in [held for held in self._held.values() if held.expires <= now]:
+            self.drop(held)
+        own = self.of(owner)
+        if len(own) >= OWN:
+            # What has ended goes first: its owner has had the time to ask for it.
+            self.drop(next((held for held in own if held.over), own[0]))
+        elif len(self._held) >= ALL:
+            self.drop(next(iter(self._held.values())))
+
+    def find(self, ident: str, owner: str, *, stateless: bool) -> Held | None:
+        """None for an id that is unknown, expired, of another owner or of the other form."""
+        held = self._held.get(ident)
+        if held is None or held.owner != owner or held.stateless != stateless:
+            return None
+        if held.expires <= trio.current_time():
+            self.drop(held)
+            return None
+        return held
+
+    def of(self, owner: str) -> list[Held]:
+        """The oldest first."""
+        now = trio.current_time()
+        return [held for held in self._held.values() if held.owner == owner and held.expires > now]
+
+    def drop(self, held: Held) -> None:
+        if self._held.pop(held.id, None) is not None:
+            held.end()
+
+    def forget(self, owner: str) -> None:
+        """The session that owned them has ended."""
+        for held in [held for held in self._held.values() if held.owner == owner]:
+            self.drop(held)
