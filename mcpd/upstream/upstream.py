@@ -620,12 +620,14 @@ class Upstream:
     def _share(self) -> None:
         """What this instance has learned counts for all of the server that do not run."""
         main = self.main
-        if main is self or main.connection is not None:
+        if main is self:
             return
-        changed = main._keeper.catalog != self._keeper.catalog
-        main._keeper.follow(self._keeper)
-        if changed:
-            main._set(tools=self.status.tools, revision=self.status.revision)
+        differs = main._keeper.catalog != self._keeper.catalog
+        if main.connection is None:
+            main._keeper.follow(self._keeper)
+            if differs:
+                main._set(tools=self.status.tools, revision=self.status.revision)
+        if differs:
             self._around.changes.publish("catalog", self.name)
 
     def _restore(self) -> None:

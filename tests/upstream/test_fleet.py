@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from mcpd.upstream import upstream as upstreams
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.instance import Scope
 from mcpd.upstream.upstream import Upstream
-from tests.upstream.test_upstream import config_of, fleet_of, is_state, tiny, until
+from tests.upstream.test_upstream import TINY, config_of, fleet_of, is_state, tiny, until
 
 
 def per_agent(*args: str, **fields: Any) -> Server:
@@ -77,6 +78,35 @@ async def test_the_catalogue_is_one(real_clock: None, tmp_path: Path) -> None:
     async with fleet_of(per_agent("--tools", "1"), cache=tmp_path, connect=False) as fleet:
         assert of(fleet, "a").catalog == main.catalog
         assert not of(fleet, "a").status.pid, "nothing runs for a listing"
+
+
+async def test_instances_may_offer_different_things(real_clock: None, tmp_path: Path) -> None:
+    """Each counts from when it runs, and until it does not run any more."""
+    number = tmp_path / "number"
+    line = f"exec {sys.executable} -I {TINY} --tools $(cat {number})"
+    server = Server(name="tiny", source="", command="sh", args=("-c", line), instance="agent")
+
+    def tools(upstream: Upstream) -> int:
+        return len(upstream.catalog.tools) if upstream.catalog else 0
+
+    async with fleet_of(server, cache=tmp_path, connect=False) as fleet:
+        fleet.joined("s1", "a", "")
+        one, other, main = of(fleet, "a"), of(fleet, "b"), fleet.find("tiny")
+        number.write_text("1")
+        await main.reach(20)
+        number.write_text("2")
+        await one.reach(20)
+        assert fleet.changes.last["catalog"] > fleet.changes.last["status"], "said when it counts, not before"
+        assert [tools(each) for each in (main, one, other)] == [8, 9, 8]
+        before = fleet.changes.last["catalog"]
+        one.stop()
+        assert fleet.changes.last["catalog"] > before
+        assert [tools(each) for each in (main, one, other)] == [8, 8, 8]
+        main.stop()
+        await until(main, fleet, is_state("idle"))
+        await one.reach(20)
+        assert [tools(each) for each in (main, one, other)] == [9, 9, 9]
+        assert main.status.tools == 9
 
 
 async def test_adding_connects_the_main_one_alone(real_clock: None, tmp_path: Path) -> None:
