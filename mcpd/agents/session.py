@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import trio
@@ -374,6 +375,10 @@ class Session:
     def say(self, line: bytes, on: bytes) -> None:
         """Send the agent a request, or what concerns one; unlike a notice it is never left out."""
         self.outlet.write(line, on)
+
+    async def begin(self, run: Callable[..., Awaitable[object]]) -> None:
+        """Start what goes on beside the session's requests, until it ends; return once it has started."""
+        await self._nursery.start(run)
 
     def changed(self) -> None:
         """Catalogues or servers changed: the agent hears of it if what it was shown did."""

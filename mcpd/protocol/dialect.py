@@ -181,6 +181,13 @@ def acknowledged(key: bytes, honoured: ListenFilter) -> bytes:
     return b"".join((b'{"_meta":{', subscription_meta(key), b'},"notifications":', _encode(honoured), b"}"))
 
 
+def with_subscription(text: bytes, key: bytes) -> bytes:
+    """The params of a notice for the stream of the request `key`; no other `_meta` is for who gets them."""
+    values = _decode_meta(text)
+    values["_meta"] = msgspec.Raw(b"{" + subscription_meta(key) + b"}")
+    return _encode(values)
+
+
 def subscription_meta(key: bytes) -> bytes:
     return _encode(META_SUBSCRIPTION) + b":" + key
 

@@ -84,6 +84,12 @@ class TaskParams(msgspec.Struct, frozen=True, rename="camel"):
     meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
 
 
+class MetaParams(msgspec.Struct, frozen=True):
+    """Params of any request, for their `_meta` as it is."""
+
+    meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
+
+
 class UpdateParams(msgspec.Struct, frozen=True, rename="camel"):
     """`tasks/update` (5.16)."""
 
@@ -190,6 +196,8 @@ class ListenFilter(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     prompts_list_changed: bool = False
     resources_list_changed: bool = False
     resource_subscriptions: tuple[str, ...] = ()
+    task_ids: tuple[str, ...] = ()
+    """Where the tasks extension is declared (5.16)."""
 
 
 class StreamMeta(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -52,6 +53,12 @@ SHORTEST_SECRET = 8
 FRESH_WAIT = 5.0
 
 
+class Hears(Protocol):
+    """What is told of a server's notifications that concern no request."""
+
+    def notice(self, method: str, params: bytes) -> None: ...
+
+
 class Upstream:
     """The owner of one instance's connection, status and catalogue.
 
@@ -92,6 +99,8 @@ class Upstream:
         self.wanters: set[str] = set()
         """Attached sessions that were given a listing without its tools and wait for them (D5)."""
         self.wishes = Wishes(self._remark)
+        self.follows: set[Hears] = set()
+        """Streams that tell agents of its tasks."""
         self.relay = Relay(
             self.name,
             lambda: around.available(self.name, self.scope),
@@ -647,6 +656,8 @@ class Upstream:
     def _noticed(self, method: str, params: bytes) -> None:
         self._keeper.notice(method, params)
         self.wishes.notice(method, params)
+        for each in list(self.follows):
+            each.notice(method, params)
 
     @property
     def _title(self) -> str:

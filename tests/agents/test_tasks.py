@@ -796,3 +796,160 @@ async def test_many_interleavings(home: Home, monkeypatch: pytest.MonkeyPatch) -
         async with trio.open_nursery() as nursery:
             for name in agents:
                 nursery.start_soon(follow, name)
+
+
+# --------------------------------------------------------- news of tasks (5.14, 5.16)
+
+
+def told(agent: Agent, method: str = "notifications/tasks") -> list[Json]:
+    return [message["params"] for message in agent.got if message.get("method") == method]
+
+
+async def listen(agent: Agent, ident: str, *ids: str) -> list[str]:
+    """Open a stream; the ids that are agreed to."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": agent.capabilities,
+    }
+    params = {"notifications": {"taskIds": ids}, "_meta": meta}
+    agent.send({"id": ident, "method": "subscriptions/listen", "params": params})
+    await trio.sleep(12)
+    (found,) = [
+        each
+        for each in told(agent, "notifications/subscriptions/acknowledged")
+        if each["_meta"]["io.modelcontextprotocol/subscriptionId"] == ident
+    ]
+    granted: list[str] = found["notifications"].get("taskIds", [])
+    return granted
+
+
+async def test_a_stream_tells_of_the_tasks_of_its_agent(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = New(endless)
+    async with open_room(home, monkeypatch, s=server) as room:
+        a, b = [await room.agent(name, never, WITH_TASKS, modern=True) for name in "ab"]
+        first, second, theirs = [(await make(agent))["taskId"] for agent in (a, a, b)]
+        jobs = list(server.jobs.values())
+        assert await listen(a, "mine", first, second, theirs, jobs[0].id, "nonsense") == [first, second]
+        assert await listen(b, "theirs", theirs, first) == [theirs]
+        assert sorted(server.followed.values()) == [[jobs[0].id, jobs[1].id], [jobs[2].id]]
+        for job in jobs:
+            server.tell(job)
+        await trio.sleep(1)
+        assert [each["taskId"] for each in told(a)] == [first, second]
+        assert [each["taskId"] for each in told(b)] == [theirs]
+        key = "io.modelcontextprotocol/subscriptionId"
+        assert {each["_meta"][key] for each in told(a)} == {"mine"}
+        jobs[0].result = {"content": [{"type": "text", "text": "done"}]}
+        for _ in range(50):
+            server.tell(jobs[0])
+        await trio.sleep(1)
+        assert len(told(a)) <= 4, "storms are coalesced"
+        assert text(told(a)[-1]["result"]) == "done"
+        assert "server-task" not in json.dumps(a.got + b.got)
+        a.send({"method": "notifications/cancelled", "params": {"requestId": "mine"}})
+        await trio.sleep(1)
+        assert list(server.followed.values()) == [[jobs[2].id]], "the server's stream ended with it"
+        server.tell(jobs[2])
+        await b.leave()
+        await trio.sleep(1)
+        assert server.followed == {}
+        assert room.broker.fleet.find("s").follows == set()
+
+
+async def test_questions_told_of_pass_policy_as_well(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = New(waits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never, WITH_TASKS, modern=True)
+        task = (await make(agent))["taskId"]
+        (job,) = server.jobs.values()
+        assert await listen(agent, "mine", task) == [task]
+        server.tell(job)
+        await trio.sleep(1)
+        (news,) = told(agent)
+        assert list(news["inputRequests"]) == ["who"]
+        assert news["inputRequests"]["who"]["params"]["message"] == "[s, untrusted] Who?"
+        assert job.answers == {"pin": {"action": "decline"}}
+
+
+async def test_a_lost_stream_is_opened_again_and_what_was_missed_is_asked_for(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = New(endless)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never, WITH_TASKS, modern=True)
+        task = (await make(agent))["taskId"]
+        (job,) = server.jobs.values()
+        assert await listen(agent, "mine", task) == [task]
+        (stream,) = server.followed
+        server.say({"method": "notifications/cancelled", "params": {"requestId": stream}})
+        job.result = {"content": [{"type": "text", "text": "done meanwhile"}]}
+        await trio.sleep(5)
+        assert text(told(agent)[-1]["result"]) == "done meanwhile"
+        assert [each for each in server.followed if each != stream]
+
+
+async def test_who_has_not_declared_it_is_told_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = New(endless)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never, WITH_TASKS, modern=True)
+        task = (await make(agent))["taskId"]
+        agent.capabilities = ALL
+        assert await listen(agent, "mine", task) == []
+        assert server.followed == {}
+
+
+async def test_a_server_that_tells_of_none(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(New):
+        async def listen(self, ids: list[str], ident: Any) -> Json:
+            raise Refused({"code": -32601, "message": "method not found"})
+
+    async with open_room(home, monkeypatch, s=Silent(endless)) as room:
+        agent = await room.agent("a", never, WITH_TASKS, modern=True)
+        task = (await make(agent))["taskId"]
+        assert await listen(agent, "mine", task) == []
+        assert room.broker.fleet.find("s").follows == set()
+
+
+# --------------------------------------------------------------- extensions (5.17)
+
+
+async def test_extensions_and_unknown_members_survive(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server alone shows its own; an agent's are told to servers that have announced them."""
+    told_of: list[Json] = []
+
+    class Extended(Modern):
+        async def answer(self, method: str, params: Json, ident: Any) -> Json:
+            if method == "server/discover":
+                own = {"com.example/x": {"a": 1}, "io.modelcontextprotocol/not-carried": {}}
+                return {
+                    **await super().answer(method, params, ident),
+                    "capabilities": {"tools": {}, "extensions": own},
+                }
+            found = await super().answer(method, params, ident)
+            if method == "tools/call":
+                told_of.append(self.capabilities)
+                found |= {"com.example/more": {"kept": [1, None]}, "_meta": {"com.example/m": 1}}
+            if method == "tools/list":
+                found["tools"][0] |= {"unknown": {"kept": True}, "_meta": {"ui": {"resourceUri": "ui://x"}}}
+            return found
+
+    ui = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
+    own: Json = {
+        **ui,
+        "com.example/x": {"b": 2},
+        "com.example/y": {},
+        "io.modelcontextprotocol/not-carried": {},
+    }
+    async with open_room(home, monkeypatch, s=Extended(plain)) as room:
+        agent = await room.agent("a", never, {"extensions": own}, modern=True)
+        many = await agent.request("server/discover", {})
+        assert many["capabilities"]["extensions"] == {TASKS: {}}
+        agent.session.show("s")
+        alone = await agent.request("server/discover", {})
+        assert alone["capabilities"]["extensions"] == {"com.example/x": {"a": 1}}
+        (tool,) = (await agent.request("tools/list", {}))["tools"]
+        assert tool["unknown"] == {"kept": True}
+        result = await agent.call("do", {})
+        assert result["com.example/more"] == {"kept": [1, None]}
+        assert result["_meta"]["com.example/m"] == 1
+        assert [each["extensions"] for each in told_of] == [{**ui, "com.example/x": {"b": 2}}]

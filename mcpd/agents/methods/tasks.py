@@ -27,10 +27,11 @@ from mcpd.protocol import dialect, extensions
 from mcpd.protocol.extensions import TASKS
 from mcpd.protocol.input import ELICIT, QUESTIONS, ROOTS, Question, read_responses, round_members
 from mcpd.protocol.jsonrpc import quoted
-from mcpd.protocol.shapes import ListParams, TaskParams, TaskWish, UpdateParams, read_params
+from mcpd.protocol.shapes import ListParams, MetaParams, TaskParams, TaskWish, UpdateParams, read_params
 from mcpd.rows import Row
 from mcpd.tasks import Held
 from mcpd.upstream.drive import nameless
+from mcpd.upstream.ticket import Ticket
 
 #: Tasks of one answer to `tasks/list`, and the seconds for their servers to say how they stand.
 PAGE = 50
@@ -73,7 +74,7 @@ def _tell_state(session: Session, held: Held, raw: bytes) -> None:
     except Failure:
         return  # the agent asks from time to time anyway
     session.notice("notifications/tasks/status", params)
-    _heard(held, raw)
+    heard(held, raw)
 
 
 # -------------------------------------------------------------------- followed
@@ -82,7 +83,7 @@ def _tell_state(session: Session, held: Held, raw: bytes) -> None:
 async def get(session: Session, request: Request) -> bytes:
     held = find(session, request, read_params(request.params, TaskParams).task_id)
     text = (await ask(session, request, held, "tasks/get")).text
-    _heard(held, text)
+    heard(held, text)
     if not held.stateless:
         return tasks.state(text, held.id)
     return dialect.complete(await presented(session, request, held, text))
@@ -101,7 +102,7 @@ async def cancel(session: Session, request: Request) -> bytes:
     text = (await ask(session, request, held, "tasks/cancel")).text
     if held.stateless:
         return dialect.complete(b"{}")
-    _heard(held, text)
+    heard(held, text)
     return tasks.state(text, held.id)
 
 
@@ -149,7 +150,7 @@ async def _refresh(session: Session, request: Request, page: list[Held]) -> None
     async def refresh(held: Held) -> None:
         async with free:
             try:
-                _heard(held, (await ask(session, request, held, "tasks/get")).text)
+                heard(held, (await ask(session, beside(request), held, "tasks/get")).text)
             except Failure:
                 return
 
@@ -199,6 +200,11 @@ def _is_there(session: Session, held: Held) -> bool:
     return True
 
 
+def beside(request: Request) -> Request:
+    """The same request once more, for what goes on while it waits: a ticket is for one wait at a time."""
+    return msgspec.structs.replace(request, ticket=Ticket())
+
+
 def row_of(session: Session, held: Held, method: str) -> Row:
     return listing.find_following(session.broker, session.key, held.upstream, held.tool, held.name, method)
 
@@ -215,7 +221,7 @@ async def ask(
     row = request.row = row_of(session, held, method)
     row.upstream.users.add(session.id)
     members = b'"taskId":' + quoted(held.own) + more
-    meta = bytes(read_params(request.params, TaskParams).meta) if method != "tasks/list" else b""
+    meta = bytes(read_params(request.params, MetaParams).meta)
     step = () if send is None else (send,)
     try:
         return await calls.call(
@@ -225,7 +231,8 @@ async def ask(
         raise nameless(e, held.own, held.id) from None
 
 
-def _heard(held: Held, text: bytes) -> Task | None:
+def heard(held: Held, text: bytes) -> Task | None:
+    """The server has said how a task stands."""
     task = tasks.read_task(text)
     if task is not None:
         held.heard(task, text)

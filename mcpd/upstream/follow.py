@@ -1,0 +1,135 @@
+"""News of a stateless server's tasks: each agent's stream is one at the server (5.14, 5.16)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import trio
+
+from mcpd.errors import Failure, ServerError
+from mcpd.protocol import extensions
+from mcpd.protocol.extensions import TASKS
+from mcpd.protocol.shapes import Acknowledged, StreamMeta, read_result
+from mcpd.transport.base import ConnectionLost
+from mcpd.transport.pending import Asker, Slot
+from mcpd.upstream.ticket import Ticket
+from mcpd.upstream.upstream import Upstream
+
+#: Seconds that a server may take to say of which tasks it tells.
+ACKNOWLEDGED = 10.0
+
+#: Seconds until a lost stream is asked for again; doubles up to a minute.
+AGAIN = 1.0
+AGAIN_MAX = 60.0
+
+_DECLARED = extensions.encode({TASKS: {}})
+
+
+class _About(msgspec.Struct, rename="camel"):
+    """Params of `notifications/tasks`, as far as it is said what they are about."""
+
+    task_id: str = ""
+    meta: StreamMeta = msgspec.field(default_factory=StreamMeta, name="_meta")
+
+
+class Follow:
+    """The step that asks a server for news of its tasks, called like `upstream.request`: the stream goes on
+    in `nursery`, after the answer that it has been agreed to.
+
+    `tell` hears of a task under the server's own id, with the params of the notice; `again` that the
+    stream was lost and is there again, so that something may have been missed.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        ids: frozenset[str],
+        tell: Callable[[str, bytes], None],
+        again: Callable[[], None],
+    ) -> None:
+        self.honoured: frozenset[str] = frozenset()
+        """Of which tasks the server tells."""
+        self._nursery = nursery
+        self._ids = ids
+        self._tell = tell
+        self._again = again
+        self._key = b""
+        self._answered = trio.Event()
+        self._scope = trio.CancelScope()
+
+    async def __call__(
+        self,
+        upstream: Upstream,
+        ticket: Ticket,
+        method: str,
+        members: bytes,
+        kept_meta: bytes,
+        idle: float,
+        total: float,
+        asker: Asker | None,
+        may_replay: Callable[[bool], bool],
+        holds: Callable[[], bool],
+    ) -> bytes:
+        """Raises Failure `bad_answer` where the server tells of none of them."""
+        self._nursery.start_soon(self._keep, upstream, method, members)
+        with ticket.stoppable(), trio.move_on_after(ACKNOWLEDGED):
+            await self._answered.wait()
+        if not self.honoured:
+            self._scope.cancel()
+            raise Failure("bad_answer", f'server "{upstream.name}" does not tell of its tasks')
+        return b"{}"
+
+    async def _keep(self, upstream: Upstream, method: str, members: bytes) -> None:
+        """The stream, again after each loss, until the nursery ends or the server refuses."""
+        upstream.follows.add(self)
+        try:
+            with self._scope:
+                await self._keep_open(upstream, method, members)
+        finally:
+            upstream.follows.discard(self)
+            self._answered.set()
+
+    async def _keep_open(self, upstream: Upstream, method: str, members: bytes) -> None:
+        wait = AGAIN
+        while True:
+            began = trio.current_time()
+            connection = upstream.connection
+            if connection is not None and connection.announces(TASKS):
+                slot = Slot(0.0, 0.0, stream=True)
+                slot.extensions = _DECLARED
+                try:
+                    await connection.exchange(method, members, b"", slot, self._opened)
+                except ConnectionLost:
+                    pass  # the server ended this stream, or everything
+                except Failure as e:
+                    if isinstance(e, ServerError):
+                        return
+                finally:
+                    self._key = b""
+            if trio.current_time() - began > AGAIN_MAX:
+                wait = AGAIN
+            await trio.sleep(wait)
+            wait = min(wait * 2, AGAIN_MAX)
+
+    def _opened(self, key: bytes) -> None:
+        self._key = key
+
+    def notice(self, method: str, params: bytes) -> None:
+        """Take a notification of the server that concerns no request; only those of this stream count."""
+        if method == "notifications/tasks":
+            about = read_result(params or b"{}", _About)
+            if about is not None and self._is_ours(about.meta) and about.task_id in self._ids:
+                self._tell(about.task_id, params)
+        elif method == "notifications/subscriptions/acknowledged":
+            said = read_result(params or b"{}", Acknowledged)
+            if said is None or not self._is_ours(said.meta):
+                return
+            self.honoured = self._ids & frozenset(said.notifications.task_ids)
+            if self._answered.is_set():
+                self._again()
+            self._answered.set()
+
+    def _is_ours(self, meta: StreamMeta) -> bool:
+        # Some servers echo a number as text.
+        return self._key != b"" and bytes(meta.subscription).strip(b'"') == self._key
