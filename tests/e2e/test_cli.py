@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.control.world import library
 from tests.e2e.harness import LIVELY, Daemon, heard, is_alive, lively, until
 
 
@@ -42,6 +43,37 @@ def test_from_nothing_to_a_call(daemon: Daemon) -> None:
     pid = json.loads(daemon.ctl("status", "--json").stdout)["pid"]
     daemon.ctl("stop")
     until(lambda: not is_alive(pid))
+
+
+def test_resources_and_prompts(daemon: Daemon) -> None:
+    daemon.server("books", library())
+    daemon.start()
+    listed = daemon.ctl("resources").stdout.splitlines()
+    assert [line.split()[0] for line in listed[1:]] == [
+        "mcpd://books/note:///1",
+        "mcpd://books/note:///2",
+        "mcpd://books/blob:///b",
+        "mcpd://books/note:///{id}",
+    ]
+    assert daemon.ctl("resources", "read", "mcpd://books/note:///7").stdout == "note 7\n"
+    assert (
+        daemon.ctl("resources", "read", "blob:///b", "--server", "books").stdout
+        == "[binary image/png: ~5 bytes]\n"
+    )
+    assert "code* style" in daemon.ctl("prompts").stdout
+    got = daemon.ctl("prompts", "get", "books__review", "code=1", "style=kind").stdout
+    assert got.splitlines()[0] == "[user] review [('code', '1'), ('style', 'kind')]"
+    assert daemon.ctl("call", "books__read_resource", "uri=note:///7").stdout == "note 7\n", "as a tool (a13)"
+    for words, code in (
+        (["resources", "read", "note:///1"], 6),
+        (["resources", "read", "mcpd://nobody/x:y"], 6),
+        (["resources", "read", "mcpd://books/note:///x"], 1),
+        (["prompts", "get", "books__nope"], 6),
+        (["prompts", "get", "books__review"], 1),
+    ):
+        assert daemon.ctl(*words, check=False).returncode == code
+    tested = [line.split() for line in daemon.ctl("test", "books").stdout.splitlines()]
+    assert ["resources", "3"] in tested
 
 
 @pytest.mark.parametrize(
