@@ -5,6 +5,7 @@ Everything here is about what this agent was shown or asked for, never a broadca
 
 from __future__ import annotations
 
+import contextlib
 from typing import Protocol
 
 import trio
@@ -201,7 +202,10 @@ class Notices:
 
     def _spread_level(self) -> None:
         """Every server that the agent may use learns of its wish, also one that came later."""
-        if self._level is not None:
+        if self._level is None:
+            return
+        # An agent that is gone from the configuration may use none.
+        with contextlib.suppress(Failure):
             for upstream in wanted(self._told.broker, self._told.key):
                 upstream.wishes.want_level(self._told.id, self._level)
 

@@ -29,8 +29,10 @@ ACKNOWLEDGED = 10.0
 AGAIN = 1.0
 AGAIN_MAX = 60.0
 
-#: URIs that sessions watch at one server together; the server is told of each again after a restart.
+#: URIs that sessions watch at one server together, and that one of them does; the server is told of each
+#: again after a restart.
 WATCHED = 4096
+WATCHED_BY_ONE = 1000
 
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
@@ -86,6 +88,9 @@ class Wishes:
         """
         if uri not in self._watched and len(self._watched) >= WATCHED:
             raise Failure("busy", f"{WATCHED:,} resources of this server are watched already")
+        known = watcher in self._watched.get(uri, {})
+        if not known and sum(watcher in each for each in self._watched.values()) >= WATCHED_BY_ONE:
+            raise Failure("busy", f"this session watches {WATCHED_BY_ONE:,} resources of this server already")
         self._watched.setdefault(uri, {})[watcher] = tell
         self._tell()
 

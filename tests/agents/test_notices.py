@@ -309,6 +309,26 @@ async def test_a_flood_of_logs_is_cut_and_that_is_said(home: Home, real_clock: N
         assert len(passed) + sum(left_out) == 1001, "each is passed on or counted"
 
 
+async def test_an_agent_that_is_gone_from_the_configuration_disturbs_nobody(
+    home: Home, real_clock: None
+) -> None:
+    config = write_config(home, "[agents.guest]\n")
+    async with library(home) as (stage, _):
+        guest, other = await stage.attach("guest"), await stage.attach()
+        await guest.ask("logging/setLevel", {"level": "debug"})
+        await guest.ask("resources/subscribe", {"uri": "mcpd://books/note:///1"})
+        for method in LISTS.values():
+            await guest.ask(method)
+            await other.ask(method)
+        config.write_text("")
+        await (await stage.operator()).call("daemon.reload")
+        await other.call("books__touch", uri="note:///1")
+        await other.call("books__teach", name="fresh")
+        await other.notice("notifications/prompts/list_changed")
+        assert (await guest.refusal("prompts/list")).kind == "no_such_agent"
+        assert guest.kept == []
+
+
 async def test_a_level_reaches_a_server_that_comes_later(home: Home, real_clock: None) -> None:
     async with library(home) as (stage, ear):
         agent = await stage.attach()

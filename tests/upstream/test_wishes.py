@@ -259,6 +259,16 @@ def test_watched_resources_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.kind == "busy"
 
 
+def test_one_session_does_not_take_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wishes, "WATCHED_BY_ONE", 2)
+    wanted = Wishes(lambda text: None)
+    Told("a", wanted).watches("x:1", "x:2")
+    with pytest.raises(Failure) as caught:
+        Told("a", wanted).watches("x:3")
+    assert caught.value.kind == "busy"
+    Told("b", wanted).watches("x:3")
+
+
 # ------------------------------------------------------------- a stateless server
 
 
