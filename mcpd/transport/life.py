@@ -53,11 +53,12 @@ class Life:
     async def run(self, receiver: Receiver, first: Task) -> None:
         """Until `end`, or until cancelled; what still runs then is cancelled. `first` begins at once."""
         self.receiver = receiver
-        try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                nursery.start_soon(first)
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(first)
+            try:
                 await self._over.wait()
-                nursery.cancel_scope.cancel()
-        finally:
-            self._over.set()
+            finally:
+                # While the nursery is still open: what is written from here on goes nowhere.
+                self._over.set()
+            nursery.cancel_scope.cancel()
