@@ -13,7 +13,7 @@ from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.sse import EventBuffer
 from mcpd.transport import answers
 from mcpd.transport.base import ConnectionLost, Receiver, Unanswered
-from mcpd.transport.location import Location
+from mcpd.transport.location import OWN_PATIENCE, PATIENCE, Location
 from mcpd.transport.session import Session
 from mcpd.transport.streams import TRIES, Backoff, wanted
 
@@ -78,7 +78,10 @@ class Exchange:
             heading = self._session.heading(self.message)
             self._named = headers.SESSION in heading
             apart = apart or self.message.method == LISTEN
-            async with location.stream("POST", heading, self.line, long_lived=apart) as answer:
+            patience = OWN_PATIENCE if _is_own(self.message.method) else PATIENCE
+            async with location.stream(
+                "POST", heading, self.line, long_lived=apart, patience=patience
+            ) as answer:
                 self.line = b""
                 if not answers.is_success(answer.status):
                     await self._refused(answer, location.url, receiver)
@@ -192,6 +195,11 @@ class Exchange:
         if _same(message.key, self.key):
             return True
         return bytes(message.error)[:1] == b"{" and self._others.find(message.key) is None
+
+
+def _is_own(method: str) -> bool:
+    """Whether mcpd asks it for itself; agents are answered from the catalogue."""
+    return method in ("initialize", "server/discover", "ping") or method.endswith("/list")
 
 
 def _same(key: bytes, other: bytes) -> bool:

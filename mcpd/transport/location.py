@@ -15,8 +15,9 @@ from mcpd.transport import answers
 #: Redirects that are followed in a row.
 HOPS = 5
 
-#: Seconds for which a server may ask to be left alone before a message is sent to it once more.
-PATIENCE = 30.0
+#: Seconds for which a server may ask to be left alone before a message is sent to it once more; and for what
+#: mcpd itself asks, which has ten seconds in all (c12): what the server says must be heard before.
+PATIENCE, OWN_PATIENCE = 30.0, 5.0
 
 
 class Location:
@@ -38,25 +39,31 @@ class Location:
 
     @asynccontextmanager
     async def stream(
-        self, method: str, headers: Mapping[str, str], body: bytes = b"", *, long_lived: bool = False
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        long_lived: bool = False,
+        patience: float = PATIENCE,
     ) -> AsyncIterator[Answer]:
         """One request and its answer, as `Client.stream`; raises HttpFailed as that does.
 
-        A POST that is answered by 429 or 503 with a time within PATIENCE is made once more after it.
+        A POST that is answered by 429 or 503 with a time within `patience` is made once more after it.
         """
         hops, waited = 0, method != "POST"
         everything = {**self._own, **headers}
         while True:
-            async with self._client.stream(
-                method, self.url, everything, body, long_lived=long_lived
-            ) as answer:
-                url = answers.followed(self.url, answer.status, answer.headers) if hops < HOPS else ""
+            # Another request may be redirected meanwhile.
+            url = self.url
+            async with self._client.stream(method, url, everything, body, long_lived=long_lived) as answer:
+                there = answers.followed(url, answer.status, answer.headers) if hops < HOPS else ""
                 pause = None if waited else answers.pause(answer.status, answer.headers, time.time())
-                if not url and (pause is None or pause > PATIENCE):
+                if not there and (pause is None or pause > patience):
                     yield answer
                     return
-            if url:
-                self.url = url
+            if there:
+                self.url = there
                 hops += 1
             else:
                 waited = True

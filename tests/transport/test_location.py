@@ -17,6 +17,7 @@ from tests.transport.web import (
     Reply,
     Sent,
     legacy,
+    line,
     modern,
     result,
     running,
@@ -37,6 +38,19 @@ async def test_a_redirect_on_the_same_origin_is_followed_and_remembered(status: 
     assert [sent.url for sent in ends.web.sent] == [URL] + [URL + "/"] * 5
     assert ends.web.those("tools/call")[0].message["params"] == {"x": 1}
     assert all(sent.headers["authorization"] == "Bearer t" for sent in ends.web.sent)
+
+
+async def test_a_relative_redirect_counts_from_where_the_request_went() -> None:
+    """Several requests are redirected at once, and the first of them moves the URL."""
+
+    def serve(sent: Sent) -> Reply | HttpFailed:
+        return Reply(307, location="mcp/") if sent.url == URL else Reply.says(result(sent))
+
+    async with modern(serve) as ends:
+        for key in (3, 4, 5):
+            ends.http.write(line({"id": key, "method": "tools/call", "params": MODERN}))
+        await trio.testing.wait_all_tasks_blocked()
+        assert {sent.url for sent in ends.web.sent} == {URL, URL + "/"}
 
 
 async def test_nothing_is_sent_to_another_origin() -> None:
@@ -93,6 +107,20 @@ async def test_patience_may_be_asked_for_by_a_date_and_has_an_end() -> None:
         assert ends.ear.failure(b"4").status == 429
         await ends.ask(5)
         assert ends.ear.failure(b"5").status == 503
+
+
+@pytest.mark.parametrize("method", ["ping", "server/discover", "initialize", "tools/list"])
+async def test_what_mcpd_itself_asks_waits_only_as_long_as_it_has_time(method: str) -> None:
+    """A check has ten seconds; once a server that asked for twenty was called one that does not answer."""
+    replies = [Reply(429, retry_after="5"), Reply(429, retry_after="6")]
+    async with modern(lambda sent: replies.pop(0)) as ends:
+        await ends.ask(3, method, **MODERN)
+        await trio.sleep(5.1)
+        assert ends.ear.failure(b"3").status == 429
+        assert "to be asked again after 6" in ends.ear.failure(b"3").message
+        replies.append(Reply(429, retry_after="6"))
+        await ends.ask(4, method, **MODERN)
+        assert ends.ear.failure(b"4").status == 429, "and this one not at all"
 
 
 async def test_a_request_that_waits_patiently_may_be_cancelled() -> None:
