@@ -84,6 +84,7 @@ def get_server(broker: Broker, name: str) -> ServerDetails:
     definition = upstream.definition
     server = definition if isinstance(definition, Server) else _blank(definition)
     policy = server.policy
+    relays = [each.relay for each in (upstream, *broker.fleet.instances(name))]
     return ServerDetails(
         **_info(broker, upstream, broker.state.switched_off()),
         env=mask_env(server.env),
@@ -94,8 +95,8 @@ def get_server(broker: Broker, name: str) -> ServerDetails:
         default_policy=PolicyPins(policy.risk, policy.approval, policy.timeout),
         sampling=server.sampling,
         roots=server.roots,
-        told=upstream.relay.known,
-        takes_turns=upstream.relay.turns is not None,
+        told=tuple(dict.fromkeys(word for relay in relays for word in relay.known)),
+        takes_turns=any(relay.turns is not None for relay in relays),
         warnings=_warnings(broker.config, upstream),
     )
 
