@@ -130,9 +130,11 @@ class App:
         if not message.key:
             await exchange.say(202)  # there is no notification that would mean anything here
             return
-        with await self._rooms.standing(agent, server, SEVERAL) as room:
-            if message.method == "tools/call":
-                await self._check_mirrors(head, message, room)
+        room = await self._rooms.standing(agent, server, SEVERAL)
+        if message.method == "tools/call":
+            await self._check_mirrors(head, message, room)
+            room = await self._rooms.standing(agent, server, SEVERAL)  # that one may have ended meanwhile
+        with room:
             # Clients of one agent know nothing of each other, and all begin with the same ids.
             on = b"%d:%b" % (next(self._posts), message.key)
             carrier = room.streams.open(on, resumable=False, mute=not accepts.events)
@@ -148,8 +150,9 @@ class App:
         """Raises Refused where headers and arguments of a call differ; may have to wait for its server."""
         try:
             call = read_call(bytes(message.params))
-            row = listing.known_tool(self._broker, room.session.key, call.name)
-            row = row or await listing.find_tool(self._broker, room.session.key, call.name)
+            key = room.session.key
+            row = listing.known_tool(self._broker, key, call.name)
+            row = row or await listing.find_tool(self._broker, key, call.name)
         except Failure:
             return  # the call itself says what is wrong
         heads.check_mirrors(head, row.tool.mirrors, bytes(call.arguments))

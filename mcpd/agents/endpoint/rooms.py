@@ -74,6 +74,8 @@ class Rooms:
         """By `Mcp-Session-Id`."""
         self._standing: dict[tuple[str, str], Room] = {}
         """By agent and server."""
+        self._opening = trio.Lock()
+        """Held while one of these is opened: all who want it get the same one."""
 
     def __len__(self) -> int:
         return len(self._rooms) + len(self._standing)
@@ -95,7 +97,10 @@ class Rooms:
     async def standing(self, agent: str, server: str, peer: Peer) -> Room:
         """The session of the agent's stateless requests to this place. Raises Refused."""
         room = self._standing.get((agent, server))
-        return room or await self._open("", agent, server, peer)
+        if room is None:
+            async with self._opening:
+                room = self._standing.get((agent, server)) or await self._open("", agent, server, peer)
+        return room
 
     def close(self, room: Room) -> None:
         """End a session and all that it has under way."""
@@ -113,8 +118,7 @@ class Rooms:
     async def _open(self, ident: str, agent: str, server: str, peer: Peer) -> Room:
         self._make_room(agent)
         room: Room = await self._nursery.start(partial(self._live, ident, agent, server, peer))
-        # Somebody else may have opened the same one meanwhile.
-        return room if ident else self._standing[agent, server]
+        return room
 
     async def _live(
         self, ident: str, agent: str, server: str, peer: Peer, *, task_status: trio.TaskStatus[Room]
@@ -129,7 +133,7 @@ class Rooms:
             if ident:
                 self._rooms[ident] = room
             else:
-                self._standing.setdefault((agent, server), room)
+                self._standing[agent, server] = room
             with enrolled(self._broker, session):
                 try:
                     task_status.started(room)

@@ -635,6 +635,15 @@ async def test_clients_of_one_agent_share_a_session_and_no_ids(home: Home) -> No
         assert third.json["result"] == {"at": "once"}
 
 
+async def test_all_who_come_at_once_get_the_same_session(home: Home) -> None:
+    async with served(home, script(tools_list=at_once)) as world:
+        client = world.client()
+        responses = [client.stateless("tools/list") for _ in range(5)]
+        for response in responses:
+            assert (await response.whole()).status == 200
+        assert (len(world.rooms), len(world.broker.sessions)) == (1, 1)
+
+
 async def test_leaving_is_cancelling(home: Home) -> None:
     face = script(tools_call=Gate())
     async with served(home, face) as world:
