@@ -351,8 +351,6 @@ class Session:
         ticket = self._running.get(on)
         if ticket is not None:
             ticket.withdraw()
-        else:
-            self.parked.withdraw(on)
 
     # ----------------------------------------------------------- notifications
 
@@ -366,6 +364,7 @@ class Session:
         except Failure:
             return
         self.withdraw(key)
+        self.parked.withdraw(key)
 
     def notice(self, method: str, params: bytes, on: bytes = b"") -> None:
         """Tell the agent something, unless it does not read. `on`: the request that it belongs to."""

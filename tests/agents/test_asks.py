@@ -566,6 +566,24 @@ async def test_an_answer_that_does_not_fit_can_be_mended(
         assert "accept" in text(await agent.request("tools/call", retry(state, {**answers, "extra": 1})))
 
 
+async def test_the_end_of_a_stream_does_not_take_a_parked_call_back(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over HTTP every request's own stream ends with its answer; only a notification takes the call back."""
+    server = Asking(elicits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", agree, modern=True)
+        state, answers = await state_of(agent)
+        agent.session.withdraw(b"1")
+        assert "accept" in text(await agent.request("tools/call", retry(state, answers)))
+        state, answers = await state_of(agent)
+        agent.send({"method": "notifications/cancelled", "params": {"requestId": 3}})
+        await trio.testing.wait_all_tasks_blocked()
+        assert server.open == {}
+        with pytest.raises(Refused):
+            await agent.request("tools/call", retry(state, answers))
+
+
 async def test_a_missing_answer_is_asked_for_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_room(home, monkeypatch, s=Asking(asks_all)) as room:
         agent = await room.agent("a", agree, modern=True)
