@@ -49,16 +49,20 @@ class Mcpd(UnixLineTarget):  # type: ignore[misc]
         return [sys.executable, "-I", "-m", "mcpd", "run"]
 
     def start(self, servers: dict[str, list[str]]) -> None:
-        folder = Path(self.tmp) / "config" / "mcpd"
-        folder.mkdir(mode=0o700, parents=True)
         tables = {
             name: {"command": words[0], "args": words[1:], "default_policy": POLICY}
             for name, words in servers.items()
         }
+        self.start_with(tables)
+
+    def start_with(self, tables: dict[str, dict[str, Any]]) -> None:
+        """`tables`: the servers as the definition file has them."""
+        folder = Path(self.tmp) / "config" / "mcpd"
+        folder.mkdir(mode=0o700, parents=True)
         (folder / "config.toml").write_text(tomli_w.dumps({"defaults": WHOLE, "servers": tables}), "utf-8")
         self.sock_path = os.path.join(self.tmp, "run", "agents", "default", "mcp.sock")
         self.spawn(self.command("", self.sock_path), env=self.environment())
-        left = list(servers)
+        left = list(tables)
         wait_until(lambda: self.all_answer(left))
 
     def all_answer(self, left: list[str]) -> bool:
