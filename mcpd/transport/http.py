@@ -19,7 +19,7 @@ from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.shapes import CancelledParams, read_result
 from mcpd.transport import answers
-from mcpd.transport.base import ConnectionLost, Ending, Receiver, Unanswered
+from mcpd.transport.base import COST, ConnectionLost, Ending, Receiver, Unanswered
 from mcpd.transport.exchange import Exchange, Exchanges
 from mcpd.transport.life import Life
 from mcpd.transport.location import Location
@@ -31,6 +31,10 @@ CANCELLED = "notifications/cancelled"
 
 #: Seconds for a message that brings no answer, and for taking leave of a session.
 TELL_WAIT, LEAVE_WAIT = 30.0, 2.0
+
+#: Such messages on their way at once, which find room in the pool beside MANY requests: a server can make mcpd
+#: send as many as it likes, by pings.
+TELLING = 32
 
 #: Requests under way above which every further message has a connection of its own outside of the pool:
 #: calls that take long must not keep a cancellation or a short call waiting.
@@ -59,7 +63,8 @@ class Http:
         self._remark = remark
         self._exchanges = Exchanges()
         self._telling = 0
-        """Bytes of notifications and answers on their way."""
+        """Bytes of notifications and answers on their way, and what they cost besides."""
+        self._places = trio.Semaphore(TELLING)
         self._life = Life()
 
     @property
@@ -145,7 +150,7 @@ class Http:
 
     def _tell(self, message: Message, line: bytes, then: Callable[[], None] | None = None) -> None:
         """Send what brings no answer; `then` follows, whatever becomes of it."""
-        self._telling += len(line)
+        self._telling += len(line) + COST
         self._life.start(partial(self._post, message, line, then))
 
     async def _post(self, message: Message, line: bytes, then: Callable[[], None] | None) -> None:
@@ -153,7 +158,10 @@ class Http:
         try:
             with trio.move_on_after(TELL_WAIT) as late:
                 heading, apart = self._session.heading(message), len(self._exchanges) > MANY
-                async with self._location.stream("POST", heading, line, long_lived=apart) as answer:
+                async with (
+                    self._places,
+                    self._location.stream("POST", heading, line, long_lived=apart) as answer,
+                ):
                     if answers.is_success(answer.status):
                         await answers.drain(answer)
                         if message.method == INITIALIZED:
@@ -166,7 +174,7 @@ class Http:
         except HttpFailed as e:
             self._remark(f"{name} was not taken: {e.message}")
         finally:
-            self._telling -= len(line)
+            self._telling -= len(line) + COST
             if message.method == INITIALIZED:
                 self._life.release()
             if then is not None:

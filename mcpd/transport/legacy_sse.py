@@ -13,13 +13,17 @@ from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.sse import Event, EventBuffer
 from mcpd.transport import answers
-from mcpd.transport.base import Ending, Receiver, Unanswered
+from mcpd.transport.base import COST, Ending, Receiver, Unanswered
 from mcpd.transport.life import Life
 from mcpd.transport.location import Location
 from mcpd.transport.session import MESSAGE, STREAM, Session
 
 #: Seconds in which the server must take a message; its answer comes on the stream, whenever.
 TAKE_WAIT = 30.0
+
+#: Messages that bring no answer, on their way at once: a server can make mcpd send as many as it likes, by
+#: pings.
+TELLING = 32
 
 #: Messages on their way above which every further one has a connection of its own outside of the pool.
 MANY = 50
@@ -43,6 +47,8 @@ class LegacySse:
         self._own = own
         self._remark = remark
         self._queued = 0
+        """Bytes of messages, and what they cost besides."""
+        self._places = trio.Semaphore(TELLING)
         self._posting = 0
         self._life = Life()
 
@@ -58,7 +64,7 @@ class LegacySse:
         """Send one message; False when the connection is over."""
         if self._life.over:
             return False
-        self._queued += len(line)
+        self._queued += len(line) + COST
         self._life.start(partial(self._post, jsonrpc.read(line), line))
         return True
 
@@ -123,21 +129,30 @@ class LegacySse:
     # ---------------------------------------------------------------- messages
 
     async def _post(self, message: Message, line: bytes) -> None:
-        self._posting += 1
         try:
             with trio.move_on_after(TAKE_WAIT) as late:
-                heading = {**MESSAGE, **self._session.standing()}
-                apart = self._posting > MANY
-                async with self._target.stream("POST", heading, line, long_lived=apart) as answer:
-                    await self._took(message, answer)
+                if message.id and message.method:
+                    await self._hand_over(message, line)
+                else:
+                    async with self._places:
+                        await self._hand_over(message, line)
             if late.cancelled_caught:
                 words = f"the server did not take the message within {TAKE_WAIT:g} s"
                 self._failed(message, Unanswered("outcome_unknown", words, reason="not_responding"))
         except HttpFailed as e:
             self._failed(message, answers.unsent(e))
         finally:
+            self._queued -= len(line) + COST
+
+    async def _hand_over(self, message: Message, line: bytes) -> None:
+        self._posting += 1
+        try:
+            heading = {**MESSAGE, **self._session.standing()}
+            apart = self._posting > MANY
+            async with self._target.stream("POST", heading, line, long_lived=apart) as answer:
+                await self._took(message, answer)
+        finally:
             self._posting -= 1
-            self._queued -= len(line)
 
     async def _took(self, message: Message, answer: Answer) -> None:
         if answers.is_success(answer.status):

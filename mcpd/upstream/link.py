@@ -9,7 +9,7 @@ import trio
 from mcpd.protocol import jsonrpc
 from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Sender, Unanswered
 from mcpd.transport.pending import Deadlines
-from mcpd.upstream.connection import Connection, Noticed
+from mcpd.upstream.connection import QUEUE_MAX, Connection, Noticed
 from mcpd.upstream.opening import PROBE_SILENCE, Opening
 from mcpd.upstream.relay import Relay
 
@@ -79,6 +79,9 @@ class Link:
         message = jsonrpc.read_lenient(line)
         if message is None:
             self._remark(f"not JSON-RPC: {line[:200].decode('utf-8', 'replace')}")
+            return
+        if message.method and self.queued > QUEUE_MAX:
+            # It asks and asks, and does not take the answers.
             return
         lines = self.opening.receive(message, on)
         settled = self.opening.settled

@@ -14,6 +14,7 @@ from mcpd.http import HttpFailed
 from mcpd.protocol.revisions import REVISIONS
 from mcpd.transport import http
 from mcpd.transport.base import ConnectionLost, Ending
+from mcpd.upstream.connection import QUEUE_MAX
 from tests.transport.web import (
     FOREVER,
     HELLO,
@@ -215,6 +216,35 @@ async def test_nothing_overtakes_initialized() -> None:
         assert sorted(ends.web.names[2:]) == ["GET", "answer", "tools/call"]
         assert ends.web.those("tools/call")[0].message["id"] == 3, "and 4 was never sent"
         assert ends.http.queued == 0
+        nursery.cancel_scope.cancel()
+
+
+async def test_answers_that_the_server_does_not_take_are_few_on_their_way() -> None:
+    """A storm of pings once became as many tasks and requests, and the loop stood still for seconds."""
+
+    class Deaf(Web):
+        @asynccontextmanager
+        async def stream(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
+            async with super().stream(*args, **more) as answer:
+                if str(self.sent[-1]) == "answer":
+                    await trio.sleep_forever()
+                yield answer
+
+    ends = Ends(Deaf(usual()))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ends.http.run, ends.ear)
+        await ends.shake_hands()
+        written = 0
+        while ends.http.queued <= QUEUE_MAX:
+            ends.answer("p")
+            written += 1
+        assert written < 2100, "what is queued bounds their number, not their bytes alone"
+        await ends.ask(3)
+        assert ends.ear.heard[-1]["id"] == 3, "calls go on"
+        assert len(ends.web.those("answer")) == http.TELLING
+        await trio.sleep(http.TELL_WAIT + 1)
+        assert ends.http.queued == 0
+        assert len(ends.web.those("answer")) == http.TELLING, "whose time was over while they waited"
         nursery.cancel_scope.cancel()
 
 

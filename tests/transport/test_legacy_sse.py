@@ -13,7 +13,7 @@ import trio.testing
 from mcpd.http import HttpFailed
 from mcpd.protocol.revisions import REVISIONS
 from mcpd.transport import legacy_sse
-from mcpd.transport.base import Ending
+from mcpd.transport.base import COST, Ending
 from mcpd.transport.legacy_sse import LegacySse
 from tests.transport.web import FOREVER, JSON, Ear, Piece, Reply, Sent, Serve, Web, event, line
 
@@ -211,11 +211,17 @@ async def test_a_message_that_nobody_takes_is_given_up() -> None:
     class Deaf(Web):
         @asynccontextmanager
         async def stream(self, method: str, *args: Any, **more: Any) -> AsyncIterator[Any]:
+            nonlocal waiting
             if method == "POST":
-                await trio.sleep_forever()
+                waiting += 1
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    waiting -= 1
             async with super().stream(method, *args, **more) as answer:
                 yield answer
 
+    waiting = 0
     sse = LegacySse(Deaf(lambda sent: Reply.streams(ENDPOINT, FOREVER)), SSE, {}, lambda text: None)
     ear = Ear()
     async with trio.open_nursery() as nursery:
@@ -224,6 +230,13 @@ async def test_a_message_that_nobody_takes_is_given_up() -> None:
         await trio.sleep(legacy_sse.TAKE_WAIT + 1)
         assert ear.failure(b"1").reason == "not_responding"
         assert sse.queued == 0
+        for _ in range(1000):
+            sse.write(line({"id": "p", "result": {}}))
+        assert sse.queued > 1000 * COST
+        await trio.testing.wait_all_tasks_blocked()
+        assert waiting == legacy_sse.TELLING
+        await trio.sleep(legacy_sse.TAKE_WAIT + 1)
+        assert (waiting, sse.queued) == (0, 0)
         nursery.cancel_scope.cancel()
 
 

@@ -13,7 +13,7 @@ from mcpd.errors import Failure
 from mcpd.protocol.revisions import Revision
 from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Unanswered
 from mcpd.transport.pending import Deadlines, Slot
-from mcpd.upstream.connection import Connection
+from mcpd.upstream.connection import QUEUE_MAX, Connection
 from mcpd.upstream.link import Link
 from mcpd.upstream.opening import Opening
 
@@ -26,7 +26,7 @@ class Wire:
         self.open = True
         self.revision = ""
 
-    queued = 0
+    queued: int = 0
 
     def write(self, line: bytes) -> bool:
         if self.open:
@@ -85,6 +85,21 @@ async def test_a_refused_probe_is_followed_by_the_handshake() -> None:
     connection = await ends.opened()
     assert ends.wire.methods == ["server/discover", "initialize", "notifications/initialized"]
     assert connection.settled.revision.name == ends.wire.revision == "2025-06-18"
+
+
+async def test_who_asks_while_it_opens_and_takes_no_answer_is_not_answered_for_ever() -> None:
+    ends = Ends()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ends.link.open)
+        await trio.testing.wait_all_tasks_blocked()
+        ping = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
+        ends.says(ping)
+        ends.wire.queued = QUEUE_MAX + 1
+        ends.says(ping, ping)
+        assert len(ends.wire.sent) == 2
+        ends.answers(0, error={"code": -32601, "message": "what?"})
+        ends.answers(-1, result=hello())
+    assert ends.link.connection is not None
 
 
 async def test_a_probe_that_a_modern_error_answers_is_no_reason_to_fall_back() -> None:
