@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import trio
 import trio.testing
 
 from mcpd.agents.endpoint import exchange, rooms
+from mcpd.agents.methods import serve as methods_of_mcpd
 from mcpd.agents.session import Session
 from mcpd.errors import Failure
 from mcpd.protocol import jsonrpc
@@ -708,3 +710,49 @@ async def test_each_place_and_each_agent_has_a_session_of_its_own(home: Home) ->
         assert len(world.rooms) == 4
         world.rooms.close_all("coder")
         assert len(world.rooms) == 2
+
+
+# -------------------------------------------------------------------- anything
+
+WORDS = ["initialize", "ping", "tools/call", "notifications/initialized", "notifications/dev.mcpd/attach", ""]
+HEADERS: list[dict[str, str | None]] = [
+    {},
+    {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "ping"},
+    {"MCP-Protocol-Version": "2025-11-25"},
+    {"Mcp-Session-Id": "unknown"},
+    {"Accept": "application/json"},
+    {"Accept": "text/event-stream"},
+    {"Last-Event-ID": "0-0"},
+]
+
+
+def anything(dice: random.Random, depth: int = 0) -> Any:
+    kind = dice.randrange(9 if depth < 3 else 6)
+    if kind == 8:
+        return [anything(dice, depth + 1) for _ in range(dice.randrange(4))]
+    if kind >= 6:
+        names = ["jsonrpc", "id", "method", "params", "result", "error", "_meta", "name", "protocolVersion"]
+        return {name: anything(dice, depth + 1) for name in dice.sample(names, dice.randrange(6))}
+    return dice.choice([None, True, 1, -7, 1.5, "2.0", "2025-11-25", 2**70, *WORDS, dice.random()])
+
+
+async def test_whatever_comes_is_answered(home: Home) -> None:
+    dice = random.Random(7)
+    async with served(home, methods_of_mcpd) as world:
+        client = world.client()
+        await client.initialize("2025-03-26")
+        for _ in range(500):
+            method = dice.choice(["POST"] * 8 + ["GET", "DELETE"])
+            body = {"jsonrpc": "2.0", "id": 1, "method": dice.choice(WORDS)}
+            made = anything(dice)
+            sent = {**body, **made} if isinstance(made, dict) else made
+            headers = (
+                {"Mcp-Session-Id": None, **dice.choice(HEADERS)} if method != "POST" else dice.choice(HEADERS)
+            )
+            response = client.begin(method, json.dumps(sent).encode(), headers)
+            with trio.move_on_after(100):
+                await response.whole()
+            response.leave()
+            assert response.status in (200, 202, 400, 404, 405, 406, 410), (sent, headers)
+        await client.initialize()
+        assert (await client.post("ping").whole()).messages[-1]["result"] == {}

@@ -415,3 +415,56 @@ def test_a_missing_capability_is_a_bad_request() -> None:
 )
 def test_a_result_is_200_whatever_stands_in_it(result: bytes) -> None:
     assert heads.status_of(jsonrpc.result_line(b"1", result)) == 200
+
+
+# -------------------------------------------------------------------- anything
+
+NAMES = st.sampled_from(
+    [
+        *("host", "origin", "authorization", "accept", "content-type", "content-encoding", "mcp-session-id"),
+        *("mcp-protocol-version", "mcp-method", "mcp-name", "mcp-param-region", "last-event-id"),
+    ]
+)
+VALUES = st.sampled_from(
+    [
+        b"localhost",
+        b"http://localhost",
+        b"2026-07-28",
+        b"2025-11-25",
+        b"application/json",
+        b"tools/call",
+        b"query",
+    ]
+) | st.binary(max_size=40)
+
+
+@given(
+    st.lists(st.tuples(NAMES.map(str.encode) | st.binary(max_size=9), VALUES), max_size=12),
+    st.binary(max_size=20),
+    st.dictionaries(
+        st.sampled_from(["name", "uri", "_meta", "arguments"]), st.none() | st.text() | st.just(ENVELOPE)
+    ),
+)
+def test_whatever_comes_it_is_let_in_or_refused(
+    fields: list[tuple[bytes, bytes]], path: bytes, params: dict[str, Any]
+) -> None:
+    asked = message("tools/call", params)
+    found = read_head("POST", path, fields)
+    for judge in (
+        heads.check_host,
+        heads.place,
+        heads.bearer,
+        heads.check_content,
+        heads.accepts,
+        heads.check_revision,
+        lambda head: heads.era(head, asked),
+        lambda head: heads.check_headers(head, asked),
+        lambda head: heads.check_mirrors(head, MIRRORS, b'{"region":"eu"}'),
+    ):
+        answer = None
+        try:
+            judge(found)
+        except Refused as caught:
+            answer = caught
+        assert answer is None or 400 <= answer.status < 500
+        assert answer is None or json.loads(answer.body)["error"]["message"]
