@@ -7,7 +7,8 @@ the answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Protocol
 
@@ -58,6 +59,7 @@ class OpenAsk:
         """`key`: the JSON text of its id, which is the server's."""
         self.server = relay.server
         self.question = question
+        self.asker = asker
         self.can = asker.abilities & relay.told
         self.closed: Callable[[], None] = _nobody
         self._relay = relay
@@ -131,6 +133,8 @@ class Relay:
         self._open: dict[bytes, OpenAsk] = {}
         self._visits: dict[str, Callable[[], None]] = {}
         """By the server's ids of visits to addresses: who hears that they are completed."""
+        self._waiting: list[Asker] = []
+        """Callers whose requests wait for the server to come up."""
         self._met: set[str] = set()
         """Sessions with abilities that have used this connection."""
         self._rooted: set[str] = set()
@@ -171,6 +175,22 @@ class Relay:
         self._met.add(asker.session)
         return bool(asker.abilities & self._allowed & ~self.told)
 
+    @contextmanager
+    def waits(self, asker: Asker | None) -> Iterator[None]:
+        """Inside, this caller waits for the server to come up; one that gives up is asked nothing more."""
+        if asker is None:
+            yield
+            return
+        self._waiting.append(asker)
+        try:
+            yield
+        except BaseException:
+            for ask in [ask for ask in self._open.values() if ask.asker is asker]:
+                ask.withdraw()
+            raise
+        finally:
+            self._waiting.remove(asker)
+
     @property
     def known(self) -> tuple[str, ...]:
         """What the server was told once for all of this connection, in words."""
@@ -195,28 +215,32 @@ class Relay:
                 return
             if key in self._open or len(self._open) >= OPEN:
                 raise Refused(_INTERNAL, "too many questions are open, or one of this id is")
-            slots = self._concerned(wire, question, on)
+            asker, slots = self._concerned(wire, question, on)
         except Refused as e:
             self._remark(f"{question.method} refused: {e.message}")
             wire.answer(jsonrpc.error_line(key, jsonrpc.error_text(e.code, e.message)))
             return
-        asker = slots[0].asker
-        assert asker is not None
         if question.method == ROOTS:
             self._rooted.add(asker.session)
         self._open[key] = ask = OpenAsk(self, wire, key, question, asker, slots)
         asker.asked(ask)
 
-    def _concerned(self, wire: Wire, question: Question, on: bytes) -> list[Slot]:
-        """The requests that a question may belong to, all of one party. Raises Refused for none."""
+    def _concerned(self, wire: Wire, question: Question, on: bytes) -> tuple[Asker, list[Slot]]:
+        """Whom a question is for, and the requests that it may belong to, all of that party.
+
+        While it is opened, that is whoever alone waits for it: some servers ask for folders before they
+        serve anything. Raises Refused for nobody.
+        """
         task = tasks.related_to(question.text)
-        if task and (related := wire.of_task(task)):
-            # Whoever else has requests under way: it is said whose it is (5.15).
-            return related
-        slots = wire.slots(on)
-        parties = {slot.asker.party for slot in slots if slot.asker is not None}
-        if len(parties) == 1:
-            return slots
+        # Whoever else has requests under way: it is said whose it is (5.15).
+        related = wire.of_task(task) if task else []
+        slots = related or wire.slots(on)
+        askers = [slot.asker for slot in slots if slot.asker is not None]
+        if not askers and not on:
+            askers = self._waiting
+        parties = {asker.party for asker in askers}
+        if len(parties) == 1 or related:
+            return askers[0], slots
         asks.check_declared(question, self.told)
         if len(parties) > 1 and self.turns is None:
             self.turns = Turns(self._parties)

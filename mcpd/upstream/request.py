@@ -54,7 +54,7 @@ async def request(
             connection = None
         if connection is None:
             try:
-                connection = await _reach(upstream, ticket)
+                connection = await _reach(upstream, ticket, asker)
             except Failure as e:
                 if written and not isinstance(e, Withdrawn):
                     raise _unknown(upstream, written) from None
@@ -139,7 +139,7 @@ class Watch(msgspec.Struct, frozen=True):
         wishes = upstream.wishes
         connection = upstream.connection
         if connection is None:
-            connection = await _reach(upstream, ticket)
+            connection = await _reach(upstream, ticket, asker)
             if not holds():
                 raise Superseded
         if not _tells(connection):
@@ -167,9 +167,9 @@ def _tells(connection: Connection) -> bool:
     return isinstance(resources, dict) and resources.get("subscribe") is True
 
 
-async def _reach(upstream: Upstream, ticket: Ticket) -> Connection:
+async def _reach(upstream: Upstream, ticket: Ticket, asker: Asker | None) -> Connection:
     # Waiting for the server does not count towards the call (D9).
-    with ticket.stoppable():
+    with ticket.stoppable(), upstream.relay.waits(asker):
         return await upstream.reach(REACH)
     raise Withdrawn
 

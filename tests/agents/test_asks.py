@@ -246,6 +246,38 @@ async def test_what_belongs_to_no_request_is_refused(home: Home, monkeypatch: py
         assert agent.asked == []
 
 
+class Early(Asking):
+    """Asks for folders before it lists its tools, as server-filesystem does."""
+
+    def __init__(self) -> None:
+        super().__init__(self.tell)
+        self.roots: list[Any] = []
+
+    async def tell(self, server: Asking, params: Json, ident: Any) -> str:
+        return json.dumps(self.roots)
+
+    async def answer(self, method: str, params: Json, ident: Any) -> Json:
+        if method == "tools/list":
+            try:
+                self.roots.append((await self.ask("roots/list"))["roots"][0]["uri"])
+            except Refused as e:
+                self.roots.append(e.code)
+        return await super().answer(method, params, ident)
+
+
+@pytest.mark.parametrize("modern", [False, True])
+async def test_while_it_is_opened_whoever_waits_for_it_is_asked(
+    home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool
+) -> None:
+    server = Early()
+    async with open_room(home, monkeypatch, s=server) as room:
+        room.broker.fleet.find("s").connect_once()
+        agent = await room.agent("a", agree, modern=modern)
+        said = json.loads(text(await agent.call("s__do", {})))
+        assert said == [-32601, "file:///home/me"], "first nobody waits for it, then one agent does"
+        assert len(agent.session.asks) == len(agent.session.parked) == 0
+
+
 # ------------------------------------------------------------ answers, and none
 
 

@@ -43,7 +43,8 @@ async def serve(server: Asking, params: Json, ident: Any) -> str:
             match kind:
                 case "sample":
                     message = {"role": "user", "content": {"type": "text", "text": tag}}
-                    answer = await server.ask("sampling/createMessage", {"messages": [message], "maxTokens": 1})
+                    asked = {"messages": [message], "maxTokens": 1}
+                    answer = await server.ask("sampling/createMessage", asked)
                     heard.append(answer["content"]["text"])
                 case "roots":
                     heard.append((await server.ask("roots/list"))["roots"][0]["uri"])
@@ -58,7 +59,8 @@ async def serve(server: Asking, params: Json, ident: Any) -> str:
         await trio.sleep(rng.random())
         match step:
             case "progress":
-                notice = {"progressToken": params["_meta"]["progressToken"], "progress": number, "message": tag}
+                token = params["_meta"]["progressToken"]
+                notice = {"progressToken": token, "progress": number, "message": tag}
                 server.say({"method": "notifications/progress", "params": notice})
             case "sleep":
                 await trio.sleep(rng.random() * 3)
@@ -105,7 +107,7 @@ class Person:
         assert tag in self.mine, f"{tag} is over"
 
 
-async def one_call(agent: Agent, person: Person, tag: str, ident: str, *, known: bool) -> None:
+async def one_call(agent: Agent, person: Person, tag: str, ident: str, known: bool) -> None:
     """One call with random steps, now and then taken back; what came back must be its own."""
     rng = person.rng
     steps = [rng.choice(STEPS) for _ in range(rng.randrange(1, 4))]
@@ -174,7 +176,7 @@ async def test_nobody_gets_what_is_anothers(
                     for agent, person in agents:
                         for call in range(person.rng.choice((1, 1, 2))):
                             tag, ident = f"{person.name}/{turn}/{call}", f"{turn}/{call}"
-                            nursery.start_soon(lambda *a: one_call(*a, known=known), agent, person, tag, ident)
+                            nursery.start_soon(one_call, agent, person, tag, ident, known)
             for agent, person in agents:
                 assert len(agent.session.asks) == 0
                 assert person.mine == set()

@@ -26,7 +26,9 @@ class Person:
     async def elicit(self, context: Any, params: Any) -> types.ElicitResult:
         self.asked.append(params.message)
         wanted = params.requested_schema["properties"]
-        content = {key: True if field["type"] == "boolean" else self.name for key, field in wanted.items()}
+        content: dict[str, Any] = {
+            key: True if field["type"] == "boolean" else self.name for key, field in wanted.items()
+        }
         return types.ElicitResult(action="accept", content=content)
 
     async def sample(self, context: Any, params: Any) -> types.CreateMessageResult:
