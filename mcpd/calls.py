@@ -46,6 +46,8 @@ class Caller(msgspec.Struct, frozen=True):
     agent: str
     pid: int
     exe: str
+    proven: bool = False
+    """It has shown the agent's token, so that all who have are one, also of the default agent."""
 
 
 class Silent(msgspec.Struct, frozen=True):
@@ -56,6 +58,7 @@ class Silent(msgspec.Struct, frozen=True):
     level: int | None = None
     abilities: Ability = NONE
     extensions: bytes = b""
+    makes_tasks: bool = False
 
     @property
     def party(self) -> str:
@@ -190,7 +193,7 @@ async def call(
                 raw = b""
                 break
             try:
-                raw = await _step(row, send)(
+                raw = await _step(row, send, asker)(
                     row.upstream,
                     ticket,
                     row.method,
@@ -261,7 +264,8 @@ async def watch(
 
 def owner_of(caller: Caller) -> str:
     """Whose a task is: the agent's, or one session's of the agent that every program may be."""
-    return caller.session if caller.agent in ("", DEFAULT_AGENT) else caller.agent
+    anybody = caller.agent in ("", DEFAULT_AGENT) and not caller.proven
+    return caller.session if anybody else f"agent {caller.agent}"
 
 
 class Making(Make):
@@ -278,10 +282,12 @@ def awaiting(task: str) -> Send:
     return Await(request, task)
 
 
-def _step(row: Row, send: Send) -> Send:
+def _step(row: Row, send: Send, asker: Asker | None) -> Send:
     """The step that asks the server: where its tool insists on a task that the caller does not know, mcpd
     follows that (8.2)."""
     if row.tool.task != "required" or row.method != "tools/call" or isinstance(send, Make):
+        return send
+    if asker is not None and asker.makes_tasks:
         return send
     catalog = row.upstream.catalog
     return Drive(request) if catalog is not None and "tasks" in catalog.features else send

@@ -98,11 +98,19 @@ async def test_a_session_that_ends_takes_its_own_along() -> None:
 
 
 @pytest.mark.parametrize(
-    ("session", "agent", "owner"), [("s1", "default", "s1"), ("s1", "claude", "claude"), ("s1", "", "s1")]
+    ("agent", "proven", "owner"),
+    [
+        ("default", False, "s1"),
+        ("default", True, "agent default"),
+        ("claude", False, "agent claude"),
+        ("claude", True, "agent claude"),
+        ("s2", False, "agent s2"),
+        ("", False, "s1"),
+    ],
 )
-def test_whose_a_task_is(session: str, agent: str, owner: str) -> None:
-    """The default agent is whoever comes, so that one of its sessions is not another."""
-    assert owner_of(Caller(session, agent, 1, "")) == owner
+def test_whose_a_task_is(agent: str, proven: bool, owner: str) -> None:
+    """On its socket the default agent is whoever comes, so that one of its sessions is not another."""
+    assert owner_of(Caller("s1", agent, 1, "", proven)) == owner
 
 
 names = st.sampled_from(["a", "b", "c"])

@@ -73,6 +73,11 @@ class Asker(Protocol):
         ...
 
     @property
+    def makes_tasks(self) -> bool:
+        """Whether the caller was shown which tools insist on tasks, and makes them itself (5.15)."""
+        ...
+
+    @property
     def level(self) -> int | None:
         """The rank of the lowest log messages that are wanted; None for none (5.6)."""
         ...

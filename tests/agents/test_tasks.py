@@ -220,7 +220,11 @@ async def test_many_servers_together_show_no_tool_that_insists(
         agent.session.show("s")
         (tool,) = (await agent.request("tools/list", {}))["tools"]
         assert tool["execution"] == {"taskSupport": "required", "com.example/more": 1}
-        assert text(await agent.call("do", {})) == "done {}"
+        with pytest.raises(Refused):
+            await agent.call("do", {})
+        stateless = await room.agent("b", never, modern=True)
+        stateless.session.show("s")
+        assert text(await stateless.call("do", {})) == "done {}", "it cannot know tasks of the core"
 
 
 async def test_progress_goes_on_for_the_task_s_life(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,6 +371,66 @@ async def test_what_is_no_task_is_a_bad_answer(
         made = await agent.call("s__do", {}, task={})
         assert made["_meta"]["dev.mcpd/kind"] == "bad_answer"
         assert len(room.broker.tasks) == 0
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+async def test_a_server_that_is_opened_anew_meanwhile(
+    home: Home, monkeypatch: pytest.MonkeyPatch, forgets: bool
+) -> None:
+    """One that still knows the task goes on; of another nobody can say what it has done (D3)."""
+    server = Old(quick)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never)
+        results: list[Json] = []
+
+        async def call() -> None:
+            results.append(await agent.call("s__do", {}))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+            await trio.sleep(1.2)
+            (job,) = server.jobs.values()
+            if forgets:
+                server.jobs.clear()
+            else:
+                job.status, job.result = "completed", {"content": [{"type": "text", "text": "done"}]}
+                job.done.set()
+            room.broker.fleet.find("s").reconnect()
+        if forgets:
+            assert results[0]["_meta"]["dev.mcpd/kind"] == "outcome_unknown"
+        else:
+            assert text(results[0]) == "done"
+        assert server.opened == 2
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ({}, {}),
+        ({"ttl": None}, {}),
+        ({"ttl": 5.5}, {"ttl": 5}),
+        ({"ttl": -1}, {"ttl": 0}),
+        ({"ttl": 1e300}, {"ttl": 86_400_000}),
+        ({"ttl": "x"}, None),
+        (3, None),
+        ([], None),
+    ],
+)
+async def test_what_an_agent_may_wish_of_a_task(
+    home: Home, monkeypatch: pytest.MonkeyPatch, wish: Any, told: Json | None
+) -> None:
+    server = Old(endless)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never)
+        if told is None:
+            with pytest.raises(Refused) as caught:
+                await agent.call("s__do", {}, task=wish)
+            assert caught.value.code == -32602
+            assert server.asked_for("tools/call") == 0
+            return
+        await agent.call("s__do", {}, task=wish)
+        (called,) = [message for message in server.heard if message.get("method") == "tools/call"]
+        assert called["params"]["task"] == told
 
 
 # ---------------------------------------------------- passed through, 2025-11-25

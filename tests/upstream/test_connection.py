@@ -67,6 +67,7 @@ class Ear:
         self.party = party or session
         self.abilities = abilities
         self.extensions = b""
+        self.makes_tasks = False
         self.asks: list[Ask] = []
         self.level = None if level is None else LEVELS.index(level)
         self.progress: list[Any] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from functools import partial
 
+import msgspec
 import trio
 
 from mcpd.agents.endpoint.head import Refused
@@ -129,6 +130,7 @@ class Rooms:
             session = Session(self._broker, self._face, peer, agent, streams, nursery, clients=clients)
             session.show(server)
             session.opens = bool(ident)
+            session.caller = msgspec.structs.replace(session.caller, proven=True)
             room = Room(session, streams, ident, server)
             if ident:
                 self._rooms[ident] = room

@@ -89,6 +89,11 @@ class Request(msgspec.Struct, eq=False):
         return self.known
 
     @property
+    def makes_tasks(self) -> bool:
+        # Of many servers together no tool is shown to insist.
+        return self.by.revision is not None and self.by.revision.tasks and bool(self.by.key[1])
+
+    @property
     def tool(self) -> str:
         return self.row.tool.name if self.row is not None else ""
 

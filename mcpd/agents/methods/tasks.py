@@ -58,8 +58,7 @@ async def make(
     if row.tool.task == "forbidden" or catalog is None or "tasks" not in catalog.features:
         raise Failure("unknown_method", f'tool "{row.name}" does not run as a task', tool=row.name)
     said = read_params(wish, TaskWish)
-    life = tasks.LONGEST_LIFE * 1000
-    wanted = {} if said.ttl is None else {"ttl": max(0, min(int(said.ttl), int(life)))}
+    wanted = {} if said.ttl is None else {"ttl": int(max(0.0, min(said.ttl, tasks.LONGEST_LIFE * 1000)))}
     making = calls.Making(msgspec.json.encode(wanted), partial(_tell_state, session))
     result = await calls.call(
         session.broker, session.caller, row, arguments, meta, request.ticket, request, making

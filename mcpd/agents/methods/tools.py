@@ -19,10 +19,9 @@ async def call_tool(session: Session, request: Request) -> bytes:
         row = await _find_tool(session, request, params.name)
     request.row = row
     row.upstream.users.add(session.id)
-    if params.task and session.revision is not None and session.revision.tasks:
-        return await tasks.make(
-            session, request, row, bytes(params.arguments), bytes(params.meta), bytes(params.task)
-        )
+    wish = bytes(params.task)
+    if wish not in (b"", b"null") and session.revision is not None and session.revision.tasks:
+        return await tasks.make(session, request, row, bytes(params.arguments), bytes(params.meta), wish)
     return await rounds.call(session, request, row, bytes(params.arguments), bytes(params.meta))
 
 
