@@ -63,6 +63,8 @@ def compare(daemon: Daemon, plan: Plan, client: str, way: Way | None = None) -> 
         assert bridged[key] == direct[key], key
     for number, call in enumerate(plan.calls):
         there, here = (masked(said["results"][number], call.masks) for said in (direct, bridged))
+        if call.as_task and "error" not in here and not here.get("isError"):
+            continue
         assert here == there, f"call {number}: {call.tool}"
 
 

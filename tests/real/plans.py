@@ -43,6 +43,8 @@ class Call:
     tool: str
     arguments: dict[str, Any]
     masks: tuple[str, ...] = ()
+    as_task: bool = False
+    """It runs as a task only: refused to who makes none, and what mcpd follows for who knows none."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ EVERYTHING = Plan(
         call("toggle-subscriber-updates", UUID),
         call("toggle-subscriber-updates", UUID),
         call("trigger-long-running-operation", duration=1, steps=4),
-        call("simulate-research-query", topic="tasks"),
+        Call("simulate-research-query", {"topic": "tasks"}, as_task=True),
     ),
     ways=(
         Way("http", npm("server-everything", "streamableHttp"), {"PORT": "@PORT@"}),
