@@ -13,8 +13,8 @@ from mcpd.api.status import Reason
 from mcpd.errors import Failure
 from mcpd.protocol.revisions import Revision
 
-#: Bytes that a message counts for besides its own where each is a POST with a task of its own, so that what is
-#: queued bounds their number as well.
+#: Bytes that a message counts for besides its own where each is a POST with a task of its own, so that what
+#: is queued bounds their number as well.
 COST = 16 * 1024
 
 

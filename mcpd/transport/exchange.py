@@ -15,7 +15,7 @@ from mcpd.transport import answers
 from mcpd.transport.base import ConnectionLost, Receiver, Unanswered
 from mcpd.transport.location import OWN_PATIENCE, PATIENCE, Location
 from mcpd.transport.session import Session
-from mcpd.transport.streams import TRIES, Backoff, wanted
+from mcpd.transport.streams import TRIES, Backoff, Pieces, wanted
 
 #: A request whose answer is a stream of notices, for as long as it lasts (5.14).
 LISTEN = "subscriptions/listen"
@@ -126,8 +126,8 @@ class Exchange:
     async def _follow(self, answer: Answer, receiver: Receiver) -> str:
         """Hand on what comes on a stream. Empty once the answer was there; else how it ended, in words."""
         try:
-            async for chunk in answer.chunks():
-                for event in self._events.feed(chunk):
+            async for piece in Pieces(answer):
+                for event in self._events.feed(piece):
                     if event.name == "message" and self._deliver(answers.one_line(event.data), receiver):
                         return ""
                 for head, tail in self._events.take_ends():

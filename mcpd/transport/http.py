@@ -32,8 +32,8 @@ CANCELLED = "notifications/cancelled"
 #: Seconds for a message that brings no answer, and for taking leave of a session.
 TELL_WAIT, LEAVE_WAIT = 30.0, 2.0
 
-#: Such messages on their way at once, which find room in the pool beside MANY requests: a server can make mcpd
-#: send as many as it likes, by pings.
+#: Such messages on their way at once, which find room in the pool beside MANY requests: a server can make
+#: mcpd send as many as it likes, by pings.
 TELLING = 32
 
 #: Requests under way above which every further message has a connection of its own outside of the pool:

@@ -17,6 +17,7 @@ from mcpd.transport.base import COST, Ending, Receiver, Unanswered
 from mcpd.transport.life import Life
 from mcpd.transport.location import Location
 from mcpd.transport.session import MESSAGE, STREAM, Session
+from mcpd.transport.streams import Pieces
 
 #: Seconds in which the server must take a message; its answer comes on the stream, whenever.
 TAKE_WAIT = 30.0
@@ -106,8 +107,8 @@ class LegacySse:
     async def _hear(self, answer: Answer) -> None:
         """Hand on what comes until the stream ends."""
         events = EventBuffer()
-        async for chunk in answer.chunks():
-            for event in events.feed(chunk):
+        async for piece in Pieces(answer):
+            for event in events.feed(piece):
                 if event.name == "message":
                     self._life.receiver.receive(answers.one_line(event.data))
                 elif event.name == "endpoint" and not self._opened:

@@ -29,6 +29,9 @@ _SHORTEST: Final = 0.1
 #: Tries for the rest of one answer, without anything new in between.
 TRIES: Final = 5
 
+#: Bytes that are taken at one go: as events they may be hundreds, and a few milliseconds of the loop.
+PIECE: Final = 8192
+
 #: Seconds that a stream must have lasted for its end to be the usual one: proxies cut idle ones.
 LONG_LIVED: Final = 30.0
 
@@ -52,6 +55,25 @@ class Backoff:
 def wanted(retry: float | None, backoff: Backoff) -> float:
     """Seconds before the rest of an answer is asked for: what the server wants counts (3.2)."""
     return backoff.wait() if retry is None else max(retry, _SHORTEST)
+
+
+class Pieces:
+    """The body of a stream in small pieces: others have their turn however many events come at once."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._chunks = answer.chunks()
+        self._rest = b""
+
+    def __aiter__(self) -> Pieces:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._rest:
+            await trio.lowlevel.checkpoint()
+        else:
+            self._rest = await anext(self._chunks)
+        piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
+        return piece
 
 
 async def listen(
@@ -89,8 +111,8 @@ async def _hear(
 ) -> None:
     """Hand on what comes until the stream ends, in whatever way: proxies cut idle ones."""
     with contextlib.suppress(HttpFailed):
-        async for chunk in answer.chunks():
-            for event in events.feed(chunk):
+        async for piece in Pieces(answer):
+            for event in events.feed(piece):
                 if event.name != "message":
                     continue
                 line = answers.one_line(event.data)

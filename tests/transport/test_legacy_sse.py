@@ -208,6 +208,8 @@ async def test_a_withdrawn_token_ends_the_connection_for_good() -> None:
 
 
 async def test_a_message_that_nobody_takes_is_given_up() -> None:
+    waiting = 0
+
     class Deaf(Web):
         @asynccontextmanager
         async def stream(self, method: str, *args: Any, **more: Any) -> AsyncIterator[Any]:
@@ -221,7 +223,6 @@ async def test_a_message_that_nobody_takes_is_given_up() -> None:
             async with super().stream(method, *args, **more) as answer:
                 yield answer
 
-    waiting = 0
     sse = LegacySse(Deaf(lambda sent: Reply.streams(ENDPOINT, FOREVER)), SSE, {}, lambda text: None)
     ear = Ear()
     async with trio.open_nursery() as nursery:

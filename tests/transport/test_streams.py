@@ -112,6 +112,33 @@ async def test_an_outage_shows_by_the_sessions_stream() -> None:
         assert ends.ear.endings == [], "whether the server is gone, a request shows"
 
 
+@pytest.mark.parametrize("where", ["POST", "GET"])
+async def test_a_storm_of_events_lets_others_have_their_turn(where: str) -> None:
+    """A piece of 64 KiB holds 7,000 of the smallest; taking them held the loop for 180 ms."""
+    say, heard = trio.open_memory_channel[bytes](1)
+    streams = Reply.streams(heard)
+
+    def serve(sent: Sent) -> Reply | HttpFailed:
+        return streams if str(sent) == ("GET" if where == "GET" else "tools/call") else usual()(sent)
+
+    async with running(serve) as ends:
+        most = turn = 0
+
+        def count(message: object) -> None:
+            nonlocal most
+            most = max(most, len(ends.ear.messages) - turn)
+
+        await ends.shake_hands()
+        await ends.ask(3)
+        before = turn = len(ends.ear.messages)
+        ends.ear.then = count
+        await say.send(b"data:{}\n\n" * 7000)
+        while len(ends.ear.messages) < before + 7000:
+            turn = len(ends.ear.messages)
+            await trio.lowlevel.checkpoint()
+        assert most < 2000
+
+
 async def test_stateless_servers_have_no_stream_of_a_session() -> None:
     async with modern(lambda sent: Reply(202)) as ends:
         ends.http.write(line({"method": "notifications/initialized"}))
