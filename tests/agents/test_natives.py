@@ -488,4 +488,5 @@ async def test_a_server_that_does_not_come_up_does_not_hold_up_initialize(
             "prompts",
             "completions",
             "logging",
+            "tasks",
         }, "nothing is known, so nothing is ruled out"
