@@ -122,6 +122,8 @@ class Drive(msgspec.Struct, frozen=True):
             look = Look(self.ask, upstream, ticket, task.id, idle, asker, holds)
             try:
                 return await look.until_done(thread, task)
+            except ServerError:
+                raise  # so it is over, or was never there
             except BaseException:
                 await cancel(upstream, task.id)
                 raise

@@ -338,10 +338,12 @@ async def test_an_error_of_a_driven_task_is_the_call_s(home: Home, monkeypatch: 
         await trio.sleep(2)
         raise Refused({"code": -32050, "message": f"{job.id} broke"})
 
-    async with open_room(home, monkeypatch, s=Old(fails)) as room:
+    server = Old(fails)
+    async with open_room(home, monkeypatch, s=server) as room:
         agent = await room.agent("a", never)
         with pytest.raises(Refused) as caught:
             await agent.call("s__do", {})
+        assert server.asked_for("tasks/cancel") == 0
         assert (caught.value.code, str(caught.value)) == (-32050, "[task] broke")
 
 
