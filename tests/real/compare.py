@@ -55,17 +55,33 @@ def compare(daemon: Daemon, plan: Plan, client: str, way: Way | None = None) -> 
     with side(daemon, plan, way, places) as reached:
         daemon.server(plan.name, {**definition(reached), "default_policy": OPEN})
         daemon.start()
+        # A session's first list does not wait for the slowest of starts.
+        daemon.ctl("test", plan.name)
         bridge = [sys.executable, "-I", "-m", "mcpctl", "bridge", "--server", plan.name]
         bridged = run(daemon, client, {"command": bridge, "env": daemon.environ, "calls": calls})
         assert daemon.end() == 0, daemon.said()
 
     for key in LISTS:
-        assert bridged[key] == direct[key], key
+        same(bridged[key], direct[key], key)
     for number, call in enumerate(plan.calls):
         there, here = (masked(said["results"][number], call.masks) for said in (direct, bridged))
         if call.as_task and "error" not in here and not here.get("isError"):
             continue
-        assert here == there, f"call {number}: {call.tool}"
+        same(here, there, f"call {number} {call.tool}")
+
+
+def same(here: Any, there: Any, where: str) -> None:
+    """Raises AssertionError with the place of the first difference between two JSON values."""
+    if isinstance(here, dict) and isinstance(there, dict) and here.keys() == there.keys():
+        for key in here:
+            same(here[key], there[key], f"{where}.{key}")
+    elif isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
+        for number, pair in enumerate(zip(here, there, strict=True)):
+            same(*pair, f"{where}[{number}]")
+    else:
+        # True and 1 are equal to Python alone.
+        is_same = type(here) is type(there) and here == there
+        assert is_same, f"{where}: {json.dumps(here)[:500]} through mcpd, {json.dumps(there)[:500]} directly"
 
 
 # -- the server ----------------------------------------------------------------------------------------------

@@ -167,7 +167,7 @@ MORE = (
         "desktop-commander",
         node("@wonderwhy-er/desktop-commander", "dist/index.js", "--no-onboarding"),
         (
-            call("list_directory", path="@DIR@"),
+            call("list_directory", path="@DIR@/sub"),
             call("read_file", path="@DIR@/one.txt"),
             call("read_multiple_files", paths=["@DIR@/one.txt", "@DIR@/none.txt"]),
             call("write_file", path="@DIR@/new.txt", content="a\nb\n"),
