@@ -90,6 +90,8 @@ class Part:
     """Opens the stack; None: mcpd is the client."""
     only: tuple[str, ...] = ()
     through_adaptor: bool = False
+    turned: bool = False
+    """As the client: whether the agent behind mcpd speaks the other era than the suite's server."""
 
 
 # -- the stacks ----------------------------------------------------------------------------------------------
@@ -182,6 +184,7 @@ def answers(port: int) -> bool:
 
 PARTS = {
     "client": Part("mcpd as the client of the suite's servers", REVISIONS, None),
+    "turned": Part("the same for an agent of the other era", SERVER_REVISIONS, None, turned=True),
     "bridge": Part("`mcpctl bridge` behind supergateway", SERVER_REVISIONS, bridge, through_adaptor=True),
     "endpoint": Part("mcpd's endpoint", SERVER_REVISIONS, endpoint),
     "across": Part(
@@ -200,7 +203,7 @@ PARTS = {
 }
 GROUPS = {
     "server": ("endpoint", "bridge", "across"),
-    "all": ("client", "endpoint", "bridge", "across"),
+    "all": ("client", "turned", "endpoint", "bridge", "across"),
 }
 
 
@@ -227,7 +230,7 @@ def run(part: Part, reached: Reached, scenario: str, revision: str, folder: Path
         done = subprocess.run(
             [*command, "--timeout", str(PATIENCE * 1000)],
             cwd=CHECKOUT,
-            env=let_in(reached),
+            env=let_in(reached) | ({"MCPD_CONFORMANCE_AGENT": other_era(revision)} if part.turned else {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -240,6 +243,10 @@ def run(part: Part, reached: Reached, scenario: str, revision: str, folder: Path
     return judged(
         done.returncode, [json.loads(file.read_text()) for file in folder.rglob("checks.json")], may_warn
     )
+
+
+def other_era(revision: str) -> str:
+    return "2025-11-25" if revision >= "2026-07-28" else "2026-07-28"
 
 
 def let_in(reached: Reached) -> dict[str, str]:
