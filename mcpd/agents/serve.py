@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,8 @@ from mcpd.agents.pipe import Pipe, SocketOutlet
 from mcpd.agents.session import Session
 from mcpd.broker import Broker
 
+log = logging.getLogger("mcpd.agents")
+
 
 async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str) -> None:
     """Serve one connection to the socket of `agent` until it ends, then close it.
@@ -22,21 +25,32 @@ async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str
     async with stream:
         peer = peer_of(stream.socket)
         fd = stream.socket.fileno()
-        async with trio.open_nursery() as nursery:
-            outlet = SocketOutlet(fd, nursery)
-            session = Session(broker, methods, peer, agent, outlet, nursery)
-            reader = broker.fleet.reader
-            with enrolled(broker, session):
-                reader.add(fd, Pipe(session, reader, fd, nursery).received)
-                try:
-                    await session.over.wait()
-                finally:
-                    reader.remove(fd)
-                    outlet.close()
-            nursery.cancel_scope.cancel()
+        with contained(agent):
+            async with trio.open_nursery() as nursery:
+                outlet = SocketOutlet(fd, nursery)
+                session = Session(broker, methods, peer, agent, outlet, nursery)
+                reader = broker.fleet.reader
+                with enrolled(broker, session):
+                    reader.add(fd, Pipe(session, reader, fd, nursery).received)
+                    try:
+                        await session.over.wait()
+                    finally:
+                        reader.remove(fd)
+                        outlet.close()
+                nursery.cancel_scope.cancel()
         # Only now no request of it can use a server any more.
         broker.fleet.left(session.id)
         broker.tasks.forget(session.id)
+
+
+@contextmanager
+def contained(agent: str) -> Iterator[None]:
+    """Around all tasks of a session: what fails in one, beside its requests, is the end of that session
+    alone."""
+    try:
+        yield
+    except* Exception:
+        log.exception('a session of agent "%s" ends: internal error', agent)
 
 
 @contextmanager

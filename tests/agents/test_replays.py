@@ -9,7 +9,19 @@ import pytest
 import trio
 import trio.testing
 
-from tests.agents.rooms import Agent, Asking, Json, Modern, Refused, Room, open_room
+from mcpd.protocol import jsonrpc
+from tests.agents.rooms import (
+    ALL,
+    META,
+    MODERN,
+    Agent,
+    Asking,
+    Json,
+    Modern,
+    Refused,
+    Room,
+    open_room,
+)
 from tests.agents.test_asks import agree, elicits, retry, state_of, text, wants_all
 from tests.conftest import Home
 
@@ -101,3 +113,30 @@ async def test_cursors(home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool
             await other.request("tools/list", {})
             await refused(other, "tools/list", {"cursor": page["nextCursor"]})
         assert (await agent.request("tools/list", {"cursor": page["nextCursor"]}))["tools"]
+
+
+@pytest.mark.parametrize("odd", ["1e999", "-1" + "0" * 400, '{"a":[1e999]}', "1180591620717411303424"])
+@pytest.mark.parametrize("server", [Asking(elicits), Modern(wants_all)], ids=["parked", "passed"])
+async def test_numbers_that_nothing_holds(
+    home: Home, monkeypatch: pytest.MonkeyPatch, server: Asking, odd: str
+) -> None:
+    """What a request asks for is told apart by their spelling; they were the end of the session."""
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", agree, modern=True)
+
+        async def send(number: str, ident: int, **more: Json) -> Json:
+            meta = {META + "protocolVersion": MODERN, META + "clientCapabilities": ALL}
+            params = json.dumps({"name": "s__do", "arguments": {"n": 0}, "_meta": meta, **more})
+            spelled = params.replace('"n": 0', f'"n": {number}')
+            line = f'{{"jsonrpc":"2.0","id":{ident},"method":"tools/call","params":{spelled}}}'
+            agent.session.take(jsonrpc.read(line.encode()))
+            agent.session.serve()
+            await trio.sleep(1)
+            return agent.answers[ident]
+
+        wanted = (await send(odd, 7))["result"]
+        assert wanted["resultType"] == "input_required"
+        answers = {key: await agree(question) for key, question in wanted["inputRequests"].items()}
+        more = {"inputResponses": answers, "requestState": wanted["requestState"]}
+        assert (await send("2e999", 8, **more))["error"]["code"] == -32602
+        assert "accept" in text((await send(odd, 9, **more))["result"])

@@ -16,7 +16,7 @@ import trio
 from mcpd.agents.endpoint.head import Refused
 from mcpd.agents.endpoint.streams import Streams
 from mcpd.agents.identity import Peer
-from mcpd.agents.serve import enrolled
+from mcpd.agents.serve import contained, enrolled
 from mcpd.agents.session import Face, Session
 from mcpd.broker import Broker
 from mcpd.errors import Failure
@@ -125,25 +125,26 @@ class Rooms:
         self, ident: str, agent: str, server: str, peer: Peer, *, task_status: trio.TaskStatus[Room]
     ) -> None:
         streams = Streams()
-        async with trio.open_nursery() as nursery:
-            clients = 1 if ident else CLIENTS
-            session = Session(self._broker, self._face, peer, agent, streams, nursery, clients=clients)
-            session.show(server)
-            session.opens = bool(ident)
-            session.caller = msgspec.structs.replace(session.caller, proven=True)
-            room = Room(session, streams, ident, server)
-            if ident:
-                self._rooms[ident] = room
-            else:
-                self._standing[agent, server] = room
-            with enrolled(self._broker, session):
-                try:
-                    task_status.started(room)
-                    await _ended(room)
-                finally:
-                    self._forget(room)
-                    streams.close()
-            nursery.cancel_scope.cancel()
+        with contained(agent):
+            async with trio.open_nursery() as nursery:
+                clients = 1 if ident else CLIENTS
+                session = Session(self._broker, self._face, peer, agent, streams, nursery, clients=clients)
+                session.show(server)
+                session.opens = bool(ident)
+                session.caller = msgspec.structs.replace(session.caller, proven=True)
+                room = Room(session, streams, ident, server)
+                if ident:
+                    self._rooms[ident] = room
+                else:
+                    self._standing[agent, server] = room
+                with enrolled(self._broker, session):
+                    try:
+                        task_status.started(room)
+                        await _ended(room)
+                    finally:
+                        self._forget(room)
+                        streams.close()
+                nursery.cancel_scope.cancel()
         self._broker.fleet.left(session.id)
         self._broker.tasks.forget(session.id)
 

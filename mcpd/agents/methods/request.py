@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable
 from math import inf
-from typing import Any
 
 import msgspec
 import trio
@@ -51,6 +50,8 @@ class Request(msgspec.Struct, eq=False):
     """Its extensions, once they are asked for."""
     parked: Call | None = None
     """Where it waits for the agent's answers, if it does."""
+    whole: tuple[str, str] | None = None
+    """Its identity, once that is asked for."""
 
     @property
     def stateless(self) -> bool:
@@ -99,8 +100,10 @@ class Request(msgspec.Struct, eq=False):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Its method, and a digest of all that it asks for: name, arguments, URI."""
-        return self.message.method, digest(self.params)
+        """Its method, and a digest of all that it asks for: name, arguments, URI. Raises Failure."""
+        if self.whole is None:
+            self.whole = self.message.method, digest(self.params)
+        return self.whole
 
     @property
     def level(self) -> int | None:
@@ -156,11 +159,22 @@ _ROUND = ("_meta", "inputResponses", "requestState")
 
 
 def digest(params: bytes) -> str:
-    """A fingerprint of params, whatever the order and spelling of their members."""
-    members = read_params(params, dict[str, Any])
-    kept = {name: value for name, value in members.items() if name not in _ROUND}
+    """A fingerprint of params, whatever the order and spelling of their members.
+
+    Raises Failure `invalid_params` for what is no object, or has odd names.
+    """
+    members = read_params(params, dict[str, msgspec.Raw])
+    kept = {name: _plain(value) for name, value in members.items() if name not in _ROUND}
     text = msgspec.json.encode(kept, order="deterministic")
     return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def _plain(value: msgspec.Raw) -> msgspec.Raw:
+    """JSON text in the one way to write it; what has none, as a number that nothing here holds, as it is."""
+    try:
+        return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(value), order="deterministic"))
+    except (msgspec.MsgspecError, OverflowError, RecursionError):
+        return value
 
 
 Handler = Callable[[Session, Request], Awaitable[bytes]]

@@ -756,3 +756,22 @@ async def test_whatever_comes_is_answered(home: Home) -> None:
             assert response.status in (200, 202, 400, 404, 405, 406, 410), (sent, headers)
         await client.initialize()
         assert (await client.post("ping").whole()).messages[-1]["result"] == {}
+
+
+async def test_what_fails_beside_its_requests_ends_one_session_alone(home: Home) -> None:
+    """Over the endpoint it would have been the end of the daemon."""
+
+    async def fails() -> None:
+        raise RuntimeError("of mcpd's own")
+
+    async with served(home, methods_of_mcpd) as world:
+        one, other = world.client(), world.client("default")
+        other.headers["Authorization"] = one.headers["Authorization"] = other.headers["Authorization"]
+        await one.initialize()
+        await other.initialize()
+        room = world.rooms.find(one.headers["Mcp-Session-Id"], "default", "")
+        room.session._nursery.start_soon(fails)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await one.post("ping").whole()).status == 404
+        assert (await other.post("ping").whole()).messages[-1]["result"] == {}
+        assert len(world.rooms) == len(world.broker.sessions) == 1
