@@ -50,6 +50,7 @@ STARTING, ANSWERING = 90, 30
 Measured = dict[str, float]
 
 CLIENT = {"name": "bench", "version": "1"}
+ECHO = {"name": "echo", "arguments": {"payload": "ready"}}
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": CLIENT,
@@ -124,15 +125,16 @@ class Stdio(Target):  # type: ignore[misc]
             hello(1),
             {"jsonrpc": "2.0", "method": "notifications/initialized"},
             {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+            {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": ECHO},
         ):
             try:
                 answer = timely(conn, message)
             except (EOFError, BrokenPipeError, TimeoutError):
                 answer = None
-            if "id" in message and "result" not in (answer or {}):
-                raise RuntimeError(
-                    f"{answer or 'no answer'}: {(home / 'log').read_text('utf-8', 'replace')[-300:]}"
-                )
+            if "id" in message and ("result" not in (answer or {}) or 'isError": true' in json.dumps(answer)):
+                self.end(proc)
+                said = (home / "log").read_text("utf-8", "replace")[-300:]
+                raise RuntimeError(f"{json.dumps(answer) if answer else 'no answer'} {said}")
         return conn
 
     def end(self, proc: subprocess.Popen[bytes]) -> None:
