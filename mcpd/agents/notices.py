@@ -17,7 +17,7 @@ from mcpd.errors import Failure
 from mcpd.listing import view_now, wanted
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
-from mcpd.protocol.shapes import LEVELS, ListenFilter
+from mcpd.protocol.shapes import USUAL_LEVEL, ListenFilter
 from mcpd.rows import ViewKey
 from mcpd.upstream.wishes import Tell
 from mcpd.views import Kind, Listing, View
@@ -28,10 +28,6 @@ SPACING = 0.05
 #: Log messages of all servers that pass at once, and a second after that; of the others the number is told.
 LOGS = 200
 LOGS_REFILL = 50.0
-
-#: What an agent with a handshake hears of logs until it says so: a server may choose (5.6), and here
-#: one agent's wish for more must not bring it to others.
-USUAL = LEVELS.index("info")
 
 #: What is said when a listing of one of the kinds has changed, and which wish is for it (5.14).
 CHANGES: tuple[tuple[str, str, tuple[Kind, ...]], ...] = (
@@ -194,7 +190,7 @@ class Notices:
     @property
     def level(self) -> int:
         """The rank from which on an agent with a handshake hears of logs."""
-        return USUAL if self._level is None else self._level
+        return USUAL_LEVEL if self._level is None else self._level
 
     def set_level(self, rank: int) -> None:
         self._level = rank

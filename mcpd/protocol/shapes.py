@@ -24,6 +24,9 @@ META_LEVEL = "io.modelcontextprotocol/logLevel"
 #: From the least important on; the index is a level's rank (5.6).
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
+#: The rank of what an agent with a handshake hears until it says something else; a server may choose (5.6).
+USUAL_LEVEL = 1
+
 #: The last results may be cached for none of the time: what an agent may see can change at any moment.
 LIST_CACHING = b'"ttlMs":0,"cacheScope":"private"'
 

@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from mcpd.errors import Failure, ServerError
-from mcpd.protocol.shapes import LEVELS, Acknowledged, UriParams, read_result
+from mcpd.protocol.shapes import LEVELS, USUAL_LEVEL, Acknowledged, UriParams, read_result
 from mcpd.transport.base import ConnectionLost
 from mcpd.transport.pending import Slot
 from mcpd.upstream.connection import Connection
@@ -63,8 +63,11 @@ class Wishes:
 
     @property
     def level(self) -> int | None:
-        """The rank of the lowest level that anybody wants; None when nobody has said."""
-        return min(self._levels.values(), default=None)
+        """The rank of the lowest level that anybody wants; None when nobody has said.
+
+        It is never above the usual one: who has not said may hear of that.
+        """
+        return min(*self._levels.values(), USUAL_LEVEL) if self._levels else None
 
     def want_level(self, session: str, rank: int) -> None:
         if self._levels.get(session) != rank:

@@ -266,6 +266,19 @@ async def test_a_stateless_agent_hears_of_requests_that_carry_a_level(
         assert (await agent.refusal("tools/call", params)).code == -32602
 
 
+async def test_one_agents_wish_for_less_takes_nothing_from_others(home: Home, real_clock: None) -> None:
+    async with library(home) as (stage, ear):
+        quiet, usual, modern = await stage.attach(), await stage.attach(), await stage.attach(revision=MODERN)
+        await usual.tools()
+        await quiet.ask("logging/setLevel", {"level": "emergency"})
+        assert await logged(quiet) == ["emergency"]
+        assert await logged(usual) == list(LEVELS[1:])
+        assert await logged(modern, wanted="debug") == list(LEVELS)
+        assert await logged(usual) == list(LEVELS[1:])
+        told = [await ear.hear("heard", method="logging/setLevel") for _ in range(2)]
+        assert [row["params"]["level"] for row in told] == ["info", "debug"]
+
+
 async def test_a_log_message_says_which_server_it_is_of(home: Home, real_clock: None) -> None:
     async with library(home) as (stage, _):
         for attach, logger in (({}, "books/shelf"), ({"server": "books"}, "shelf")):
@@ -333,11 +346,11 @@ async def test_a_level_reaches_a_server_that_comes_later(home: Home, real_clock:
     async with library(home) as (stage, ear):
         agent = await stage.attach()
         await agent.ask("logging/setLevel", {"level": "warning"})
-        assert await logged(agent) == list(LEVELS[3:])
+        assert await logged(agent) == list(LEVELS[3:]), "mcpd keeps to it where the server need not"
         heard = await ear.hear("heard", method="logging/setLevel")
-        assert heard["params"]["level"] == "warning"
+        assert heard["params"]["level"] == "info"
         write_server(home, "later", **ear.library())
         await (await stage.operator()).call("daemon.reload")
         await stage.until("status", lambda: stage.broker.fleet.find("later").connection is not None)
         heard = await ear.hear("heard", method="logging/setLevel")
-        assert heard["params"]["level"] == "warning"
+        assert heard["params"]["level"] == "info"

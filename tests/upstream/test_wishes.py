@@ -107,14 +107,16 @@ quiet = trio.testing.wait_all_tasks_blocked
 async def test_the_server_is_asked_for_the_lowest_level_that_anybody_wants() -> None:
     wanted = Wishes(lambda text: None)
     async with kept(wanted) as server:
-        for session, rank in (("a", ERROR), ("b", WARNING), ("c", ERROR), ("b", WARNING)):
+        for session, rank in (("a", ERROR), ("b", DEBUG), ("c", ERROR), ("b", DEBUG)):
             wanted.want_level(session, rank)
             await quiet()
-        assert server.heard == [("logging/setLevel", "error"), ("logging/setLevel", "warning")]
+        assert server.heard == [("logging/setLevel", "info"), ("logging/setLevel", "debug")], (
+            "who has said nothing may hear of the usual"
+        )
         server.heard.clear()
         wanted.forget("b")
         await quiet()
-        assert server.heard == [("logging/setLevel", "error")], "nobody wants more"
+        assert server.heard == [("logging/setLevel", "info")], "nobody wants more"
         wanted.forget("a")
         wanted.forget("c")
         await quiet()
@@ -154,12 +156,12 @@ async def test_who_sets_a_level_may_wait_until_the_server_has_it() -> None:
     async with kept(wanted) as server:
         await wanted.level_told()
         server.mute = True
-        wanted.lower_level("a", INFO)
+        wanted.lower_level("a", DEBUG)
         wanted.lower_level("a", WARNING)
         with trio.move_on_after(5) as waited:
             await wanted.level_told()
         assert waited.cancelled_caught
-        assert server.heard == [("logging/setLevel", "error"), ("logging/setLevel", "info")]
+        assert server.heard == [("logging/setLevel", "info"), ("logging/setLevel", "debug")]
     await wanted.level_told()
 
 

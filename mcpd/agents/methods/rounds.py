@@ -11,6 +11,7 @@ import trio
 from mcpd import calls
 from mcpd.agents import states
 from mcpd.agents.asks import LIFE, Shown
+from mcpd.agents.methods import logs
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
 from mcpd.catalog import content
@@ -67,6 +68,8 @@ async def call(session: Session, request: Request, row: Row, payload: bytes, met
     Raises what `calls.call` does, and Failure `invalid_params` for a state that was not made for this
     request.
     """
+    if request.meta is not None and request.meta.log_level is not None:
+        await logs.carried(session, request, row.upstream, request.meta.log_level)
     try:
         if _is_plain(request, row):
             result = await calls.call(
