@@ -18,7 +18,7 @@ from mcpd.catalog.members import foreign_meta, join_members, split_members
 from mcpd.catalog.qualify import qualify_content
 from mcpd.errors import Failure
 from mcpd.protocol.input import KEY, MOST, Question
-from mcpd.protocol.jsonrpc import quoted
+from mcpd.protocol.jsonrpc import VALUES, holds_many, quoted
 from mcpd.protocol.shapes import ErrorShape, read_result
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
@@ -236,6 +236,8 @@ def questions(text: bytes) -> dict[str, Question]:
     """
     try:
         raw = split_members(text).get("inputRequests", b"null")
+        if len(raw) > VALUES and holds_many(raw):
+            raise _odd(f"its questions hold more than {VALUES:,} values")
         found = {} if raw == b"null" else msgspec.json.decode(raw, type=dict[str, Question])
     except UNREADABLE as error:
         raise _odd(str(error)) from None

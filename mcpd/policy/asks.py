@@ -17,6 +17,7 @@ import msgspec
 from mcpd.protocol import dialect, forms
 from mcpd.protocol.abilities import ALL_SAMPLING, ELICITATION, Ability
 from mcpd.protocol.input import ELICIT, ROOTS, SAMPLE, Elicited, Question, Rooted, Sampled
+from mcpd.protocol.jsonrpc import VALUES, holds_many
 
 Roots = Literal["none", "fixed", "agent"]
 
@@ -149,6 +150,8 @@ def _members(question: Question) -> dict[str, Any]:
     limit = SAMPLING_MAX if question.method == SAMPLE else ELICITATION_MAX
     if len(question.text) > limit:
         raise Refused(_INVALID_PARAMS, f"a question has at most {limit:,} bytes")
+    if len(question.text) > VALUES and holds_many(question.text):
+        raise Refused(_INVALID_PARAMS, f"a question holds at most {VALUES:,} values")
     try:
         members = msgspec.json.decode(question.text)
     except (msgspec.DecodeError, RecursionError) as e:
@@ -257,6 +260,8 @@ def settle(question: Question, result: bytes) -> Settled:
     """
     if len(result) > ANSWER_MAX:
         raise BadAnswer(f"an answer has at most {ANSWER_MAX:,} bytes")
+    if len(result) > VALUES and holds_many(result):
+        raise BadAnswer(f"an answer holds at most {VALUES:,} values")
     try:
         match question.method:
             case "elicitation/create":

@@ -62,7 +62,7 @@ class Retry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Typed(msgspec.Struct, rename="camel"):
-    result_type: Any = None
+    result_type: msgspec.Raw = ABSENT
 
 
 class Elicited(msgspec.Struct, frozen=True):
@@ -101,13 +101,15 @@ def wants_input(result: bytes) -> bool:
     if _WORD not in result:
         return False
     try:
-        return bool(_TYPED.decode(result).result_type == "input_required")
+        return bytes(_TYPED.decode(result).result_type) == _WORD
     except (msgspec.DecodeError, RecursionError):
         return False
 
 
 def read_wanted(result: bytes) -> Wanted:
     """Raises Failure `bad_answer` for what is no proper `input_required` result (5.13)."""
+    if len(result) > VALUES and holds_many(result):
+        raise _odd(f"it holds more than {VALUES:,} values")
     try:
         wanted = _WANTED.decode(result)
     except (msgspec.DecodeError, RecursionError) as e:

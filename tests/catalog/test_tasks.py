@@ -15,6 +15,7 @@ from mcpd.catalog.content import Bounded
 from mcpd.catalog.tasks import RELATED, Task
 from mcpd.errors import Failure
 from mcpd.protocol.input import Question
+from mcpd.protocol.jsonrpc import VALUES
 
 CORE: dict[str, Any] = {
     "taskId": "t-91",
@@ -160,6 +161,12 @@ def test_questions_keep_their_keys() -> None:
     assert json.loads(tasks.asked(found)) == {"a": who}
     assert tasks.questions(text(EXTENSION)) == {}
     assert tasks.questions(text(EXTENSION | {"inputRequests": None})) == {}
+
+
+def test_very_many_questions_are_not_read() -> None:
+    many = {str(number): {"method": "roots/list"} for number in range(VALUES)}
+    with pytest.raises(Failure, match="values"):
+        tasks.questions(text(EXTENSION | {"inputRequests": many}))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from mcpd.policy import asks
 from mcpd.policy.asks import BadAnswer, Budget, Refused, Settled
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.protocol.input import Question
+from mcpd.protocol.jsonrpc import VALUES
 
 A = Ability
 
@@ -321,3 +322,12 @@ def test_any_question_is_shown_or_refused(method: str, params: object) -> None:
 def test_any_answer_is_settled_or_not(asked: Question, answer: object) -> None:
     with contextlib.suppress(BadAnswer):
         json.loads(settle(asked, answer).result)
+
+
+def test_very_many_values_are_not_read() -> None:
+    """They would hold the loop for seconds."""
+    many: list[Any] = [[]] * (VALUES + 1)
+    with refusal(-32602):
+        asks.shown("s", question("sampling/createMessage", {"messages": many}))
+    with pytest.raises(BadAnswer, match="values"):
+        settle(SAMPLE, {"role": "assistant", "content": {"type": "text", "text": many}, "model": "m"})

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mcpd.errors import Failure
 from mcpd.protocol import input as input_
 from mcpd.protocol.input import Question, Wanted
+from mcpd.protocol.jsonrpc import VALUES
 
 ASKED = {"method": "elicitation/create", "params": {"message": "Which?", "requestedSchema": {}}}
 
@@ -27,10 +28,20 @@ def text(value: object) -> bytes:
         ({"resultType": "complete", "content": [{"type": "text", "text": '"input_required"'}]}, False),
         ({"content": ["input_required"]}, False),
         ({"resultType": ["input_required"]}, False),
+        ({"resultType": None, "x": "input_required"}, False),
     ],
 )
 def test_only_the_result_type_says_so(result: object, wants: bool) -> None:
     assert input_.wants_input(text(result)) is wants
+
+
+def test_very_many_values_are_not_read() -> None:
+    """A server's word must not hold the loop, or fill the memory."""
+    many: list[Any] = [[]] * (VALUES + 1)
+    questions = {str(n): {"method": "roots/list"} for n in range(VALUES)}
+    for wanted in ({"inputRequests": questions}, {"requestState": "x", "more": many}):
+        with pytest.raises(Failure, match="values"):
+            input_.read_wanted(text({"resultType": "input_required", **wanted}))
 
 
 def test_a_result_is_read() -> None:
