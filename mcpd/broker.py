@@ -16,6 +16,7 @@ from mcpd.journal import Journal
 from mcpd.protocol.abilities import Ability
 from mcpd.rows import ViewKey
 from mcpd.tasks import Tasks
+from mcpd.transport.pending import Asker
 from mcpd.upstream.fleet import Fleet
 from mcpd.views import Views
 
@@ -39,6 +40,11 @@ class AttachedSession(Protocol):
     @property
     def abilities(self) -> Ability:
         """What it can be asked (5.1)."""
+        ...
+
+    @property
+    def standing(self) -> Asker | None:
+        """It, as one who can be asked out of a request; None where it cannot."""
         ...
 
     def changed(self) -> None:

@@ -14,6 +14,7 @@ from mcpd.config.spec import Agent
 from mcpd.errors import Failure
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.rows import Row, ViewKey
+from mcpd.transport.pending import Asker
 from mcpd.upstream.fetch import Primitive
 from mcpd.upstream.instance import Scope
 from mcpd.upstream.upstream import REACH, Upstream
@@ -84,6 +85,16 @@ def available(broker: Broker, server: str, scope: Scope) -> Ability:
         ):
             found |= session.abilities
     return found
+
+
+def sole(broker: Broker, server: str, scope: Scope) -> Asker | None:
+    """The one attached session that may use an instance of a server, as an asker without a request."""
+    found = [
+        session
+        for session in broker.sessions.values()
+        if any(each.name == server and each.scope == scope for each in wanted(broker, session.key))
+    ]
+    return found[0].standing if len(found) == 1 else None
 
 
 async def _complete(broker: Broker, key: ViewKey, waiter: str, primitive: Primitive) -> None:

@@ -85,6 +85,31 @@ class _Open(msgspec.Struct, frozen=True):
     """Of the task that waits for the end of its life."""
 
 
+class Standing:
+    """A session with a handshake, as one who is asked out of a request (`transport.pending.Asker`)."""
+
+    on = b""
+    stateless = False
+    tool = ""
+    level: int | None = None
+    extensions = b""
+    makes_tasks = False
+
+    def __init__(self, asks: Asks, session: str, can: Ability) -> None:
+        self.session = self.party = session
+        self.abilities = can
+        self._asks = asks
+
+    def progressed(self, raw: bytes) -> None:
+        pass
+
+    def logged(self, raw: bytes) -> None:
+        pass
+
+    def asked(self, ask: Ask) -> None:
+        self._asks.put(self, ask)
+
+
 class Asks:
     """The owner of what one agent is being asked."""
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import trio
 
-from mcpd.agents.asks import Asks
+from mcpd.agents.asks import Asks, Standing
 from mcpd.agents.identity import Attach, Peer, check_root
 from mcpd.agents.notices import Notices
 from mcpd.agents.parked import Parked
@@ -179,6 +179,11 @@ class Session:
     def handshaken(self) -> bool:
         """Whether there was an `initialize`, so that notices come unasked."""
         return self.revision is not None
+
+    @property
+    def standing(self) -> Standing | None:
+        """It, as one who can be asked out of a request: only after a handshake."""
+        return Standing(self.asks, self.id, self.abilities) if self.handshaken else None
 
     @property
     def behind(self) -> bool:

@@ -156,6 +156,7 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
         started=time.time(),
         secret=secrets.token_bytes(32),
     )
+    fleet.sole = partial(listing.sole, broker)
     fleet.available = partial(listing.available, broker)
     return broker
 

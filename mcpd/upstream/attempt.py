@@ -13,7 +13,7 @@ from mcpd.changes import Changes
 from mcpd.config.spec import Server
 from mcpd.protocol.abilities import Ability
 from mcpd.transport.base import ConnectFailed
-from mcpd.transport.pending import Deadlines
+from mcpd.transport.pending import Asker, Deadlines
 from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import StderrRing, Stdio
 from mcpd.upstream import launch
@@ -45,6 +45,9 @@ class Surroundings(msgspec.Struct, frozen=True):
     """Told the pid of each server process that was started..."""
     ended: Callable[[int], None]
     """...and when all of its tree is gone."""
+    sole: Callable[[str, Scope], Asker | None]
+    """The one attached session that may use an instance of a server; None for several, and for one that
+    cannot be asked unasked."""
     available: Callable[[str, Scope], Ability]
     """What the attached sessions that may use the server of this name can be asked."""
 

@@ -21,7 +21,7 @@ from mcpd.changes import Changes
 from mcpd.config.spec import Config, Faulty, Instance, Server
 from mcpd.errors import Failure
 from mcpd.protocol.abilities import NONE, Ability
-from mcpd.transport.pending import Deadlines
+from mcpd.transport.pending import Asker, Deadlines
 from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import STDERR_LINES
 from mcpd.upstream.attempt import Surroundings
@@ -65,6 +65,8 @@ class Fleet:
         """`marker`: prefix of the marker of every child; `open_files`: the soft limit children get;
         `spawned` and `ended` are told the pid of each server process, for who must know when mcpd dies."""
         self.changes = changes
+        self.sole: Callable[[str, Scope], Asker | None] = lambda server, scope: None
+        """The one session that may use a server, by the instance of this scope, see `Surroundings`."""
         self.available: Callable[[str, Scope], Ability] = lambda server, scope: NONE
         """What the attached sessions that may use a server, by the instance of this scope, can be asked."""
         self.deadlines = Deadlines()
@@ -80,6 +82,7 @@ class Fleet:
             open_files=open_files,
             spawned=spawned,
             ended=ended,
+            sole=lambda server, scope: self.sole(server, scope),
             available=lambda server, scope: self.available(server, scope),
         )
         self._upstreams: dict[str, Upstream] = {}

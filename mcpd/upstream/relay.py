@@ -48,6 +48,7 @@ class Wire(Protocol):
         ...
 
     def answer(self, line: bytes) -> None: ...
+    def notify(self, method: str, params: bytes) -> None: ...
 
 
 class OpenAsk:
@@ -118,6 +119,8 @@ class Relay:
         self.server = server
         self.wire: Wire | None = None
         """The connection, from its opening on."""
+        self.sole: Callable[[], Asker | None] = lambda: None
+        """The one attached session that may use it, as far as it can be asked out of a request."""
         self.budget = Budget()
         self.told = NONE
         """What a server with a handshake was told when it was opened; a stateless one is told with each
@@ -238,6 +241,9 @@ class Relay:
         askers = [slot.asker for slot in slots if slot.asker is not None]
         if not askers and not on:
             askers = self._waiting
+            if not askers and question.method == ROOTS and (sole := self.sole()) is not None:
+                # Folders are asked for whenever it suits the server, and only one can be meant (8.2).
+                askers = [sole]
         parties = {asker.party for asker in askers}
         if len(parties) == 1 or related:
             return askers[0], slots
@@ -289,8 +295,16 @@ class Relay:
 
     def forget(self, session: str) -> None:
         """The session has ended."""
+        for key, ask in list(self._open.items()):
+            if ask.asker.session == session:
+                error = jsonrpc.error_text(_INTERNAL, "the client has left")
+                ask.withdraw(jsonrpc.error_line(key, error))
         self._met.discard(session)
-        self._rooted.discard(session)
+        if session in self._rooted:
+            self._rooted.discard(session)
+            if self.wire is not None:
+                # What the server was told of folders is this session's, and no longer true.
+                self.wire.notify("notifications/roots/list_changed", b"{}")
 
 
 def fixed_roots(server: Server, home: str) -> bytes:

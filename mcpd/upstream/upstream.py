@@ -107,6 +107,7 @@ class Upstream:
             around.environ.get("HOME", ""),
             self._remark,
         )
+        self.relay.sole = lambda: around.sole(self.name, self.scope)
         self.opened_in = 0.0
         """Seconds of the last opening, up to the settled revision; the catalogue not included."""
         self._around = around

@@ -427,6 +427,7 @@ async def open_room(
         started=1.0,
         secret=b"secret",
     )
+    fleet.sole = partial(listing.sole, broker)
     fleet.available = partial(listing.available, broker)
     fleet.apply(config, frozenset(), {}, connect=False)
     for upstream in fleet.all():

@@ -272,10 +272,43 @@ async def test_while_it_is_opened_whoever_waits_for_it_is_asked(
     server = Early()
     async with open_room(home, monkeypatch, s=server) as room:
         room.broker.fleet.find("s").connect_once()
+        await trio.testing.wait_all_tasks_blocked()
         agent = await room.agent("a", agree, modern=modern)
         said = json.loads(text(await agent.call("s__do", {})))
         assert said == [-32601, "file:///home/me"], "first nobody waits for it, then one agent does"
         assert len(agent.session.asks) == len(agent.session.parked) == 0
+
+
+async def test_folders_out_of_a_request_are_those_of_the_only_client(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Early()
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", agree)
+        await agent.request("tools/list", {})
+        assert server.roots == ["file:///home/me"], "nobody calls, and one alone may"
+        with pytest.raises(Refused):
+            await server.elicit("Anybody?")
+        assert len(agent.asked) == 1
+        other = await room.agent("b", agree)
+        with pytest.raises(Refused) as caught:
+            await server.ask("roots/list")
+        assert caught.value.code == -32603
+        await agent.leave()
+        assert (await server.ask("roots/list"))["roots"]
+        assert len(other.asked) == 1
+
+
+async def test_whoever_leaves_is_not_waited_for(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Early()
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never)
+        room.nursery.start_soon(agent.request, "tools/list", {})
+        await trio.sleep(1)
+        assert len(agent.asked) == 1
+        await agent.leave()
+        await trio.sleep(1)
+        assert server.roots == [-32603]
 
 
 # ------------------------------------------------------------ answers, and none
