@@ -62,7 +62,8 @@ _OWN: Final = frozenset({"accept-encoding", "connection", "keep-alive", "proxy-c
 _FRAMING: Final = frozenset({"content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect"})
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 5.6.2
 _VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")  # RFC 9110 5.5
-_HOST: Final = re.compile(r"[a-z0-9._-]{1,253}")
+#: Names that resolvers take (RFC 1035 2.3.4); the underscore is found in real ones.
+_HOST: Final = re.compile(r"(?=.{1,254}\Z)([a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?")
 
 #: Where systems keep their certificates, for a Python whose OpenSSL looks elsewhere (those that uv installs).
 _STORES: Final = (
@@ -115,12 +116,21 @@ def origin(url: str) -> Origin:
     if "%" in host:
         raise _refused("the URL's host holds a zone id or an escaped character")
     address = address_of(host)
-    if address is None and not _HOST.fullmatch(host):
+    if address is None and not _is_name(parsed):
         raise _refused("the URL's host is not valid")
     port = parsed.port if parsed.port is not None else default_port(parsed.scheme)
     if not 0 < port < 65536:
         raise _refused("the URL's port is not valid")
     return Origin(parsed.scheme, host if address is None else str(address), port)
+
+
+def _is_name(url: httpx.URL) -> bool:
+    """Whether a URL's host can be looked up. What no resolver takes would be an error of another kind."""
+    try:
+        # Decoding shows what only looks like IDNA.
+        return bool(url.host) and _HOST.fullmatch(url.raw_host.decode("ascii").lower()) is not None
+    except ValueError:
+        return False
 
 
 def _refused(message: str) -> HttpFailed:
@@ -147,7 +157,8 @@ def _proxy(
         proxy = httpx.Proxy(url, ssl_context=trust if url.scheme == "https" else None)
     except (httpx.InvalidURL, ValueError):
         raise _refused(f"{variable} holds no URL of a proxy") from None
-    if not url.host or (url.port is not None and not 0 < url.port < 65536):
+    named = _is_name(url) or address_of(url.raw_host.decode("ascii")) is not None
+    if not named or (url.port is not None and not 0 < url.port < 65536):
         raise _refused(f"{variable} holds no URL of a proxy")
     host = f"[{url.host}]" if ":" in url.host else url.host
     return proxy, f"{url.scheme}://{host}" + (f":{url.port}" if url.port else "")

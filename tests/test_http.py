@@ -166,6 +166,16 @@ async def failure(client: Client, url: str, method: str = "POST", body: bytes = 
     return caught.value
 
 
+@pytest.mark.parametrize("host", ["a..b", f"{'a' * 64}.x", ".a", "xn--a"])
+@pytest.mark.parametrize("proxied", [True, False])
+def test_a_host_that_no_resolver_takes_is_refused_at_once(host: str, proxied: bool) -> None:
+    """The resolver's complaint was no error of httpx's, and became an internal one of mcpd's."""
+    environ = {"http_proxy": f"http://{host}"} if proxied else {}
+    with pytest.raises(HttpFailed, match="http_proxy" if proxied else "host") as caught:
+        Client(f"http://{'a.test' if proxied else host}/endpoint", environ)
+    assert (caught.value.reason, caught.value.sent) == ("failed", False)
+
+
 # One request and its answer
 
 
