@@ -12,7 +12,7 @@ from mcpd.protocol import headers
 
 ANNOTATION: Final = "x-mcp-header"
 
-#: Bytes of an argument that go into a header; servers take 8 to 16 KiB of headers in all.
+#: Bytes of an argument or a name that go into a header; servers take 8 to 16 KiB of headers in all.
 LONGEST: Final = 4096
 
 #: Keywords with one schema, a list of schemas and a map of schemas (JSON Schema 2020-12). What they lead
@@ -45,7 +45,7 @@ class Mirror(msgspec.Struct, frozen=True):
 
 
 class Unmirrorable(ValueError):
-    """Why an argument cannot be mirrored."""
+    """Why a part of a message cannot be mirrored."""
 
 
 def read_mirrors(schema: bytes) -> tuple[tuple[Mirror, ...], str]:
@@ -119,10 +119,15 @@ def mirrored(mirrors: tuple[Mirror, ...], arguments: bytes) -> dict[str, str]:
         if text in (b"", b"null") or text[:1] in (b"{", b"["):
             continue
         value = headers.encode(_value(text))
-        if len(value) > LONGEST:
-            raise Unmirrorable(f"the argument {_named(mirror.path)} is too long for a header")
-        found[headers.PARAM + mirror.header] = value
+        found[headers.PARAM + mirror.header] = fitting(value, f"the argument {_named(mirror.path)}")
     return found
+
+
+def fitting(value: str, what: str) -> str:
+    """A header's value. Raises Unmirrorable for one that servers would not take, in words about `what`."""
+    if len(value) > LONGEST:
+        raise Unmirrorable(f"{what} is too long for a header")
+    return value
 
 
 def _argument(arguments: bytes, path: tuple[str, ...]) -> bytes:

@@ -6,6 +6,8 @@ no UTF-8 anyway.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from mcpd.protocol.framing import BOM, ENDS, LINE_LIMIT
@@ -13,8 +15,8 @@ from mcpd.protocol.framing import BOM, ENDS, LINE_LIMIT
 #: Digits of a `retry` that are read; more would be longer than three hundred years.
 _RETRY_DIGITS = 13
 
-#: Bytes of an `id` that can be kept; nothing real comes near it, and it goes into a header.
-_LONGEST_ID = 4096
+#: An `id` that can be kept: it goes into a header (RFC 9110 5.5), and nothing real comes near that length.
+_ID = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]{0,4096}")
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -134,7 +136,7 @@ class EventBuffer:
             case b"event":
                 self._name = value[:ENDS].decode("utf-8", "replace")
             case b"id" if b"\0" not in value:
-                self._id = value if len(value) <= _LONGEST_ID and not cut else b""
+                self._id = value if _ID.fullmatch(value) and not cut else b""
             case b"retry" if value.isdigit():
                 self.retry = int(value.lstrip(b"0")[:_RETRY_DIGITS] or b"0") / 1000
         return None

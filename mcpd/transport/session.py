@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mcpd.catalog.mirror import Mirror, mirrored
+from mcpd.catalog.mirror import Mirror, fitting, mirrored
 from mcpd.protocol import headers
 from mcpd.protocol.jsonrpc import ABSENT, Message
 from mcpd.protocol.revisions import Revision
@@ -77,7 +77,7 @@ class Session:
         return found
 
     def heading(self, message: Message) -> dict[str, str]:
-        """The headers of a message. Raises Unmirrorable for an argument that no header can hold."""
+        """The headers of a message. Raises Unmirrorable for a name or argument that is too long for one."""
         if message.method == "initialize":
             return MESSAGE
         if self.revision is None and not message.method and self._offered:
@@ -92,9 +92,10 @@ class Session:
         params = read_result(bytes(message.params), _Params) or _Params()
         if isinstance(params.meta.revision, str):
             found[headers.REVISION] = params.meta.revision
-        name = params.named(headers.NAMED_BY.get(message.method, ""))
+        member = headers.NAMED_BY.get(message.method, "")
+        name = params.named(member)
         if isinstance(name, str):
-            found[headers.NAME] = headers.encode(name)
+            found[headers.NAME] = fitting(headers.encode(name), f"`{member}`")
             if message.method == "tools/call":
                 found |= mirrored(self._mirrors(name), bytes(params.arguments))
         return found

@@ -103,6 +103,10 @@ def test_an_event_is_there_with_its_last_byte_of_any_kind() -> None:
         (b"id: 7\n\nid: a\0b\n\n", b"7"),
         (b"id: 7\n\nid: 8\ndata: cut off", b"7"),
         (b"id: " + b"9" * 5000 + b"\n\n", b""),
+        # No header can hold these, so nothing could be resumed after them.
+        (b"id: 7\n\nid: a\x1bb\n\n", b""),
+        (b"id: 7\n\nid: a\x7f\n\n", b""),
+        ("id: Grüße\t1\n\n".encode(), "Grüße\t1".encode()),
     ],
 )
 def test_the_last_id_is_that_of_the_last_whole_event(text: bytes, last: bytes) -> None:
@@ -173,7 +177,9 @@ def test_what_is_dropped_is_not_kept_in_memory() -> None:
 def test_a_stream_goes_on_in_another_one() -> None:
     """What the first one left half is gone; ids and `retry` stay."""
     buffer = EventBuffer()
-    assert buffer.feed(b"retry: 500\nid: 1\ndata: a\n\nid: 2\nevent: odd\ndata: lost\ndata: h") == [Event(b"a")]
+    assert buffer.feed(b"retry: 500\nid: 1\ndata: a\n\nid: 2\nevent: odd\ndata: lost\ndata: h") == [
+        Event(b"a")
+    ]
     buffer.restart()
     assert (buffer.last_id, buffer.retry) == (b"1", 0.5)
     assert buffer.feed(b"\xef\xbb\xbfdata: b\n\n") == [Event(b"b")]

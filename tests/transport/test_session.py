@@ -113,6 +113,16 @@ async def test_a_mirrored_argument_too_long_for_a_header_is_refused_here() -> No
     assert ends.web.sent == []
 
 
+async def test_a_name_too_long_for_a_header_is_refused_here() -> None:
+    """Servers close the connection in the middle of it, and then nobody knows what has happened."""
+    async with modern(lambda sent: Reply.says(result(sent))) as ends:
+        await ends.ask(2, "resources/read", uri="note:///" + "x" * 5000, **MODERN)
+        failure = ends.ear.failure(b"2")
+        assert (failure.kind, failure.reached) == ("too_large", False)
+        assert "`uri`" in failure.message
+    assert ends.web.sent == []
+
+
 async def test_the_definitions_headers_go_along_but_never_in_place_of_the_transports() -> None:
     own = {
         "Authorization": "Bearer t",

@@ -80,6 +80,15 @@ async def test_the_sessions_stream_is_opened_again_ever_later_until_one_lasted()
     assert [get.headers.get("last-event-id") for get in gets[:3]] == [None, "7", "7"]
 
 
+async def test_an_id_that_no_header_can_hold_does_not_end_the_stream_for_good() -> None:
+    """Once every further GET was refused in mcpd itself, for as long as the connection lived."""
+    async with running(streaming(lambda sent: Reply.streams(b"id: a\x01\n\n", 40.0))) as ends:
+        await ends.shake_hands()
+        await trio.sleep(100)
+        assert [get.headers.get("last-event-id") for get in ends.web.those("GET")] == [None] * 3
+        assert ends.ear.failures == []
+
+
 async def test_the_servers_own_pause_is_kept_by_the_sessions_stream() -> None:
     async with running(streaming(lambda sent: Reply.streams(b"retry: 7000\n\n"))) as ends:
         await ends.shake_hands()
