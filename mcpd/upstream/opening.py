@@ -45,6 +45,9 @@ MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 #: What ends an attempt over HTTP; it says nothing about the era (3.6).
 FINAL: frozenset[Reason] = frozenset({"unreachable", "not_responding", "needs_auth", "access_denied"})
 
+#: HTTP statuses of a server that has too much to do, which say nothing about the era either.
+BUSY = (429, 503)
+
 #: Bytes of an answer that settles a revision, which is kept as long as the connection lasts.
 LARGEST = 1024 * 1024
 #: Characters of instructions, which are kept, cached and sent to every agent that sees the server alone.
@@ -127,9 +130,9 @@ class Opening:
                 return [refusal(message)]
             # A notice that the tools have changed comes early; the catalogue that follows covers it.
             return []
-        key = message.key.strip(b'"')
+        key = _bare(message.key)
         if message.error and key not in _KEYS:
-            key = on.strip(b'"')
+            key = _bare(on)
         if key in _PROBES:
             return self._probe_answered(message)
         if key in (_FIRST, _SECOND):
@@ -143,7 +146,7 @@ class Opening:
         An answer that is no JSON-RPC (a status, a redirect, a page) to the probe leads to `initialize`;
         connections that fail, timeouts and refused logins end the attempt.
         """
-        key = key.strip(b'"')
+        key = _bare(key)
         if self.settled is not None or key not in _KEYS:
             return []
         if isinstance(failure, ConnectionLost):
@@ -155,6 +158,7 @@ class Opening:
             )
             return []
         if key in _PROBES:
+            self._doubtful = failure.status in BUSY
             self.heard.append(("server/discover", failure.message))
             return self._fall_back(failure.message, failure.reason)
         if failure.status == 400 and self._initialized < 2:
@@ -288,6 +292,11 @@ def refusal(message: Message) -> bytes:
         return jsonrpc.result_line(message.key, b"{}")
     error = jsonrpc.error_text(-32601, f"method not found: {message.method[:100]}")
     return jsonrpc.error_line(message.key, error)
+
+
+def _bare(key: bytes) -> bytes:
+    """An id that some servers echo as a string or a float: "1" and 1.0 both mean 1."""
+    return key.strip(b'"').removesuffix(b".0")
 
 
 def _read(message: Message, shape: type[T]) -> T | None:
