@@ -30,14 +30,14 @@ from benchlib import HttpConn, LineConn, Target, closed_loop, cpu_ns, echo_args,
 from tests.bench.mcpd_adapter import POLICY, Mcpd
 
 FASTMCP, MCP_REMOTE = "4.2.3", "0.15.1"
-#: Path of the server -> how it speaks.
+#: Path of the server -> how it speaks. One that ended in /sse would mean the old transport to fastmcp.
 KINDS = {
     "json": "2025-11-25 with a session, JSON answers",
-    "sse": "2025-11-25 with a session, SSE answers",
+    "events": "2025-11-25 with a session, SSE answers",
     "stateless": "2026-07-28, JSON answers",
 }
 #: The same -> what the definition pins.
-PROTOCOL = {"json": "legacy", "sse": "legacy", "stateless": "2026-07-28"}
+PROTOCOL = {"json": "legacy", "events": "legacy", "stateless": "2026-07-28"}
 SIZES = (("100 B", 100), ("10 KB", 10_000))
 AGENTS = 10
 #: Calls of a block, one at a time and of all agents together; a slow target, at a tenth of a second a call,

@@ -2,10 +2,10 @@
 
     http_server.py    (prints its port)
 
-One thread, one epoll, one write an answer; the tools are those of `../shared/bench/mcp_server.py`. The path
-says how it speaks: `/json` and `/sse` are 2025-11-25 with a session, answered by a JSON body or by a stream
-of one event; `/stateless` is 2026-07-28. It checks what makes them differ: session, revision, the method's
-header.
+One thread, one epoll, one write an answer; the tools are those of `../shared/bench/mcp_server.py`. The
+path says how it speaks: `/json` and `/events` are 2025-11-25 with a session, answered by a JSON body or
+by a stream of one event; `/stateless` is 2026-07-28. It checks what makes them differ: session, revision,
+the method's header.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Web:
         plain, stateless = mcp_server.Server(options), Stateless(options)
         self._ways = {
             b"/json": (plain, as_json),
-            b"/sse": (plain, as_event),
+            b"/events": (plain, as_event),
             b"/stateless": (stateless, as_json),
         }
 
