@@ -277,9 +277,9 @@ class Making(Make):
         self.told = told
 
 
-def awaiting(task: str) -> Send:
-    """The step for the result of a server's task, once there is one."""
-    return Await(request, task)
+def awaiting(held: Held) -> Send:
+    """The step for the result of a task, once there is one."""
+    return Await(request, held.own, held.connection)
 
 
 def _step(row: Row, send: Send, asker: Asker | None) -> Send:

@@ -207,6 +207,10 @@ class Following(Native):
 
     __slots__ = ()
 
+    def may_replay(self, reached: bool) -> bool:
+        """Never by a server's next process, which may give the task's id to another (n03)."""
+        return not self.upstream.forgets and super().may_replay(reached)
+
 
 class _Uri(msgspec.Struct):
     uri: str

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 import trio
 
-from mcpd.catalog.tasks import LONGEST_LIFE, TERMINAL, Task
+from mcpd.catalog.tasks import DETAIL, LONGEST_LIFE, TERMINAL, Task
+from mcpd.upstream.connection import Connection
 from mcpd.upstream.upstream import Upstream
 
 #: Tasks of one owner, and of all together; then the oldest goes.
@@ -43,6 +44,8 @@ class Held(msgspec.Struct, eq=False):
     """It is one of 2026-07-28's extension."""
     end: Callable[[], None]
     """Called when it is no longer kept."""
+    connection: Connection | None = None
+    """That on which it was made: a server's next process may give its id to others (n03)."""
     text: bytes = b""
     """What the server has said of it last, JSON text under the server's id."""
     status: str = "working"
@@ -57,10 +60,16 @@ class Held(msgspec.Struct, eq=False):
     def over(self) -> bool:
         return self.status in TERMINAL
 
+    @property
+    def gone(self) -> bool:
+        """Whoever runs it has ended, and the task with it."""
+        return not self.upstream.remembers(self.connection)
+
     def heard(self, task: Task, text: bytes) -> None:
         """The server has said something new of it."""
         self.status = task.status
-        self.text = text
+        if len(text) <= DETAIL:
+            self.text = text
         self.expires = trio.current_time() + min(task.life + GRACE, LONGEST_LIFE)
         if self.over:
             self.end()
@@ -89,14 +98,15 @@ class Tasks:
     ) -> Held:
         """A task was made. `names`: of its tool, the server's own and the agent's."""
         self._make_room(owner)
-        held = Held(secrets.token_urlsafe(24), owner, upstream, *names, task.id, stateless, end)
+        ident = secrets.token_urlsafe(24)
+        held = Held(ident, owner, upstream, *names, task.id, stateless, end, upstream.connection)
         self._held[held.id] = held
         held.heard(task, text)
         return held
 
     def _make_room(self, owner: str) -> None:
         now = trio.current_time()
-        for held in [held for held in self._held.values() if held.expires <= now]:
+        for held in [held for held in self._held.values() if held.gone or held.expires <= now]:
             self.drop(held)
         own = self.of(owner)
         if len(own) >= OWN:
@@ -110,7 +120,7 @@ class Tasks:
         held = self._held.get(ident)
         if held is None or held.owner != owner or held.stateless != stateless:
             return None
-        if held.expires <= trio.current_time():
+        if held.gone or held.expires <= trio.current_time():
             self.drop(held)
             return None
         return held
@@ -118,7 +128,8 @@ class Tasks:
     def of(self, owner: str) -> list[Held]:
         """The oldest first."""
         now = trio.current_time()
-        return [held for held in self._held.values() if held.owner == owner and held.expires > now]
+        own = [held for held in self._held.values() if held.owner == owner]
+        return [held for held in own if held.expires > now and not held.gone]
 
     def drop(self, held: Held) -> None:
         if self._held.pop(held.id, None) is not None:

@@ -11,11 +11,21 @@ from hypothesis import strategies as st
 
 from mcpd import tasks
 from mcpd.calls import Caller, owner_of
-from mcpd.catalog.tasks import LONGEST_LIFE, Task
+from mcpd.catalog.tasks import DETAIL, LONGEST_LIFE, Task
 from mcpd.tasks import Held, Tasks
 from mcpd.upstream.upstream import Upstream
 
-UPSTREAM = cast("Upstream", object())
+
+class Server:
+    """An upstream, as far as tasks look at it."""
+
+    connection: object = None
+
+    def remembers(self, connection: object) -> bool:
+        return connection is self.connection
+
+
+UPSTREAM = cast("Upstream", Server())
 
 
 class Book(Tasks):
@@ -42,6 +52,37 @@ async def test_an_id_is_its_owner_s_alone() -> None:
     assert book.find("t-1", "a", stateless=True) is None, "the server's own id"
     assert book.of("a") == [held]
     assert book.of("b") == []
+
+
+async def test_a_task_ends_with_the_process_that_runs_it() -> None:
+    """The next one may give its id to another's (n03)."""
+    book = Book()
+    server = Server()
+    held, other = (
+        book.keep(
+            "a",
+            cast("Upstream", server),
+            ("do", "do"),
+            Task(own, "working", 600, 1),
+            b"",
+            end,
+            stateless=True,
+        )
+        for own, end in (("1", lambda: book.ended.append("1")), ("2", lambda: book.ended.append("2")))
+    )
+    server.connection = object()
+    assert book.of("a") == []
+    assert book.find(held.id, "a", stateless=True) is None
+    assert book.ended == ["1"]
+    book.make("b")
+    assert book.ended == ["1", "2"]
+    assert other.gone
+
+
+async def test_what_is_very_long_is_not_kept() -> None:
+    held = Book().make("a")
+    held.heard(Task("t-1", "completed", 600, 1), b"x" * (DETAIL + 1))
+    assert (held.text, held.status) == (b"{}", "completed")
 
 
 @pytest.mark.parametrize(("life", "lasts"), [(10.0, 70.0), (0.0, 60.0), (LONGEST_LIFE, LONGEST_LIFE)])

@@ -119,13 +119,15 @@ class Drive(msgspec.Struct, frozen=True):
                 return raw  # it was done at once
             task = read(upstream, made)
             thread.followed.task = task.id
-            look = Look(self.ask, upstream, ticket, task.id, idle, asker, holds)
+            connection = upstream.connection
+            look = Look(self.ask, upstream, ticket, task.id, idle, asker, holds, connection)
             try:
                 return await look.until_done(thread, task)
             except ServerError:
                 raise  # so it is over, or was never there
             except BaseException:
-                await cancel(upstream, task.id)
+                if upstream.remembers(connection):
+                    await cancel(upstream, task.id)
                 raise
         finally:
             thread.end()
@@ -183,6 +185,8 @@ class Await(msgspec.Struct, frozen=True):
     ask: Requests
     task: str
     """The server's own id."""
+    connection: Connection | None
+    """That on which it was made."""
 
     async def __call__(
         self,
@@ -199,7 +203,7 @@ class Await(msgspec.Struct, frozen=True):
     ) -> bytes:
         thread = Thread(total, asker)
         thread.followed.slot.start(trio.current_time())
-        look = Look(self.ask, upstream, ticket, self.task, idle, asker, holds)
+        look = Look(self.ask, upstream, ticket, self.task, idle, asker, holds, self.connection)
         return await look.until_done(thread, await look.state(thread))
 
 
@@ -213,6 +217,8 @@ class Look(msgspec.Struct, frozen=True):
     idle: float
     asker: Asker | None
     holds: Callable[[], bool]
+    connection: Connection | None
+    """That on which it was made."""
 
     async def until_done(self, thread: Thread, task: Task) -> bytes:
         """The result that the call would have had. Raises ServerError for the error that it would, and what
@@ -230,6 +236,9 @@ class Look(msgspec.Struct, frozen=True):
         return read(self.upstream, await self._ask(thread, "tasks/get", self.idle))
 
     async def _ask(self, thread: Thread, method: str, idle: float) -> bytes:
+        if not self.upstream.remembers(self.connection):
+            # Its next process may give the id to another caller's task (n03).
+            raise self._unknown()
         left = thread.left
         if left <= 0:
             raise Failure(
@@ -241,12 +250,16 @@ class Look(msgspec.Struct, frozen=True):
         try:
             return await self.ask(
                 *(self.upstream, self.ticket, method, b'"taskId":' + quoted(self.task), b""),
-                *(idle, 0.0 if left == inf else left, self.asker, _always, self._still),
+                *(idle, 0.0 if left == inf else left, self.asker, self._may_replay, self._still),
             )
         except ServerError as e:
             if thread.lost:
                 raise self._unknown() from None
             raise nameless(e, self.task, "[task]") from None
+
+    def _may_replay(self, reached: bool) -> bool:
+        """What only asks may be asked again, where somebody knows the answer."""
+        return not self.upstream.forgets
 
     def _still(self) -> bool:
         # A new decision cannot take back what runs; and what runs is not begun again.
@@ -291,8 +304,3 @@ async def cancel(upstream: Upstream, task: str) -> None:
         return
     with trio.move_on_after(CANCELLING, shield=True), contextlib.suppress(Failure, ConnectionLost):
         await connection.ask("tasks/cancel", b'"taskId":' + quoted(task), timeout=CANCELLING)
-
-
-def _always(reached: bool) -> bool:
-    """What only asks may be asked again."""
-    return True

@@ -92,9 +92,12 @@ class Follow:
 
     async def _keep_open(self, upstream: Upstream, method: str, members: bytes) -> None:
         wait = AGAIN
+        first = upstream.connection
         while True:
             began = trio.current_time()
             connection = upstream.connection
+            if not upstream.remembers(first):
+                return  # its next process may give the ids to others (n03)
             if connection is not None and connection.announces(TASKS):
                 slot = Slot(0.0, 0.0, stream=True)
                 slot.extensions = _DECLARED

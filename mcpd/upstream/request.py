@@ -48,9 +48,11 @@ async def request(
     when the ticket is taken back.
     """
     written = replayed = relisted = False
+    # What is asked about a task begins nothing at the server.
+    about = method.startswith("tasks/")
     while True:
         connection = upstream.connection
-        if asker is not None and asker.abilities and not upstream.told_enough(asker):
+        if asker is not None and asker.abilities and not about and not upstream.told_enough(asker):
             connection = None
         if connection is None:
             try:
@@ -63,8 +65,6 @@ async def request(
                 if written:
                     raise _unknown(upstream, written)
                 raise Superseded
-        # What is asked about a task begins nothing at the server.
-        about = method.startswith("tasks/")
         turns = upstream.relay.turns if asker is not None and not about else None
         if turns is not None and asker is not None:
             # Nor does waiting for those who are before it.

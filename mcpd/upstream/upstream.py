@@ -140,6 +140,15 @@ class Upstream:
         return self._keeper.catalog
 
     @property
+    def forgets(self) -> bool:
+        """Whether it knows nothing any more of what it was told on an earlier connection: a process."""
+        return isinstance(self.definition, Server) and bool(self.definition.command)
+
+    def remembers(self, connection: Connection | None) -> bool:
+        """Whether it may still know of what it was told on that one."""
+        return not self.forgets or (connection is not None and connection is self.connection)
+
+    @property
     def stale(self) -> bool:
         """The tools are not what they were, and the refetch is not through yet."""
         return self.stale_in("tools")

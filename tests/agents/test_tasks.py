@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from mcpd.catalog.tasks import RELATED
 from mcpd.config.spec import Policy
 from mcpd.protocol.extensions import TASKS
+from mcpd.upstream.upstream import Upstream
 from tests.agents.rooms import (
     ALL,
     FORM,
@@ -379,7 +380,8 @@ async def test_what_is_no_task_is_a_bad_answer(
 async def test_a_server_that_is_opened_anew_meanwhile(
     home: Home, monkeypatch: pytest.MonkeyPatch, forgets: bool
 ) -> None:
-    """One that still knows the task goes on; of another nobody can say what it has done (D3)."""
+    """One elsewhere that still knows the task goes on; of another nobody can say what it has done (D3)."""
+    monkeypatch.setattr(Upstream, "forgets", False)  # as where it is a url
     server = Old(quick)
     async with open_room(home, monkeypatch, s=server) as room:
         agent = await room.agent("a", never)
@@ -403,6 +405,59 @@ async def test_a_server_that_is_opened_anew_meanwhile(
         else:
             assert text(results[0]) == "done"
         assert server.opened == 2
+
+
+@pytest.mark.parametrize("driven", [False, True])
+async def test_the_next_process_gives_the_same_ids(
+    home: Home, monkeypatch: pytest.MonkeyPatch, driven: bool
+) -> None:
+    """What one agent followed at the old one is not what another does at the new one (n03)."""
+    server = Old(endless)
+    async with open_room(home, monkeypatch, s=server) as room:
+        a, b = [await room.agent(name, never) for name in "ab"]
+        results: list[Json] = []
+
+        async def call(agent: Agent) -> None:
+            results.append(await agent.call("s__do", {}))
+
+        async with trio.open_nursery() as nursery:
+            task = {} if driven else await make(a)
+            if driven:
+                nursery.start_soon(call, a)
+                await trio.sleep(1.2)
+            server.jobs.clear()
+            server.numbers = itertools.count(1)
+            room.broker.fleet.find("s").reconnect()
+            await trio.sleep(0.01)
+            nursery.start_soon(call, b)
+            await trio.sleep(0.1)
+            (job,) = server.jobs.values()
+            if not driven:
+                for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+                    with pytest.raises(Refused) as caught:
+                        await a.request(method, {"taskId": task["taskId"]})
+                    assert caught.value.code == -32602
+                assert (await a.request("tasks/list", {}))["tasks"] == []
+            job.status, job.result = "completed", {"content": [{"type": "text", "text": "for b"}]}
+            job.done.set()
+        assert text(results.pop()) == "for b"
+        assert [result["_meta"]["dev.mcpd/kind"] for result in results] == ["outcome_unknown"] * driven
+
+
+async def test_a_task_of_which_too_much_is_said_does_not_spoil_the_list(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Chatty(Old):
+        def state(self, job: Job) -> Json:
+            return super().state(job) | ({"statusMessage": "x" * 70_000} if job.arguments else {})
+
+    server = Chatty(endless)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never)
+        made = [(await make(agent))["taskId"] for _ in range(2)]
+        for job in server.jobs.values():
+            job.arguments = {"from": "now on"}
+        assert [task["taskId"] for task in (await agent.request("tasks/list", {}))["tasks"]] == made
 
 
 @pytest.mark.parametrize(

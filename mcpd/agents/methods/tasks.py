@@ -91,7 +91,7 @@ async def get(session: Session, request: Request) -> bytes:
 async def result(session: Session, request: Request) -> bytes:
     """The result of the call that made the task, once there is one (5.15)."""
     held = find(session, request, read_params(request.params, TaskParams).task_id)
-    found = await ask(session, request, held, "tasks/result", send=calls.awaiting(held.own))
+    found = await ask(session, request, held, "tasks/result", send=calls.awaiting(held))
     held.end()
     return dress(tasks.result(found, held.id), stateless=False)
 
@@ -205,6 +205,9 @@ def beside(request: Request) -> Request:
 
 
 def row_of(session: Session, held: Held, method: str) -> Row:
+    """Raises Failure `invalid_params` where the task is no more, or not for this agent any more."""
+    if held.gone:
+        raise listing.unknown_task()
     return listing.find_following(session.broker, session.key, held.upstream, held.tool, held.name, method)
 
 
