@@ -92,6 +92,16 @@ def read(line: bytes) -> Message:
     return message
 
 
+def bare(key: bytes) -> bytes:
+    """An id's JSON text as far as it counts: some servers echo 7 as "7" or 7.0 (protocol reference 2)."""
+    return key.strip(b'"').removesuffix(b".0")
+
+
+def same_id(key: bytes, other: bytes) -> bool:
+    """Whether two ids, as JSON text, mean the same one; an absent one is none."""
+    return bool(key) and bare(key) == bare(other)
+
+
 def read_batch(line: bytes) -> list[bytes]:
     """The members of an array of messages (2025-03-26 only), as lines of their own.
 

@@ -9,7 +9,7 @@ from mcpd.errors import Failure
 from mcpd.http import Answer, HttpFailed, TooLarge
 from mcpd.protocol import headers, jsonrpc
 from mcpd.protocol.framing import LINE_LIMIT
-from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.jsonrpc import Message, same_id
 from mcpd.protocol.sse import EventBuffer
 from mcpd.transport import answers
 from mcpd.transport.base import ConnectionLost, Receiver, Unanswered
@@ -37,7 +37,7 @@ class Exchanges:
         self._by_key.pop(exchange.key, None)
 
     def find(self, key: bytes) -> Exchange | None:
-        return self._by_key.get(key) or self._by_key.get(_bare(key))
+        return self._by_key.get(key) or self._by_key.get(jsonrpc.bare(key))
 
     def close_answered(self, message: Message) -> None:
         """An answer came on another stream than its request's own, which nobody needs any more."""
@@ -115,7 +115,7 @@ class Exchange:
         line = await answers.rest(answer)
         failure = answers.unanswered(url, answer, line)
         message = jsonrpc.read_lenient(line) if line[:1] == b"{" else None
-        own = message is not None and _same(message.key, self.key)
+        own = message is not None and same_id(message.key, self.key)
         if answer.status == 401:
             raise failure
         if self._named and answers.session_gone(answer.status, answers.error_of(line), own=own):
@@ -131,7 +131,7 @@ class Exchange:
                     if event.name == "message" and self._deliver(answers.one_line(event.data), receiver):
                         return ""
                 for head, tail in self._events.take_ends():
-                    if _same(jsonrpc.answered_id(head, tail), self.key):
+                    if same_id(jsonrpc.answered_id(head, tail), self.key):
                         raise answers.too_large()
                     receiver.dropped(head, tail)
         except HttpFailed as e:
@@ -192,7 +192,7 @@ class Exchange:
 
     def _is_answer(self, message: Message) -> bool:
         """Whether an answer is this request's: an error under nobody else's id is as well (2)."""
-        if _same(message.key, self.key):
+        if same_id(message.key, self.key):
             return True
         return bytes(message.error)[:1] == b"{" and self._others.find(message.key) is None
 
@@ -200,12 +200,3 @@ class Exchange:
 def _is_own(method: str) -> bool:
     """Whether mcpd asks it for itself; agents are answered from the catalogue."""
     return method in ("initialize", "server/discover", "ping") or method.endswith("/list")
-
-
-def _same(key: bytes, other: bytes) -> bool:
-    return bool(key) and _bare(key) == _bare(other)
-
-
-def _bare(key: bytes) -> bytes:
-    """An id that some servers echo as a string or a float: "7" and 7.0 both mean 7."""
-    return key.strip(b'"').removesuffix(b".0")

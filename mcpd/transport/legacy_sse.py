@@ -9,11 +9,11 @@ import trio
 
 from mcpd.http import Answer, Client, HttpFailed, same_origin
 from mcpd.protocol import jsonrpc
-from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.jsonrpc import Message, same_id
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.sse import Event, EventBuffer
 from mcpd.transport import answers
-from mcpd.transport.base import COST, Ending, Receiver, Unanswered
+from mcpd.transport.base import COST, ConnectionLost, Ending, Receiver, Unanswered
 from mcpd.transport.life import Life
 from mcpd.transport.location import Location
 from mcpd.transport.session import MESSAGE, STREAM, Session
@@ -162,7 +162,7 @@ class LegacySse:
         line = await answers.rest(answer)
         failure = answers.unanswered(self._target.url, answer, line)
         said = jsonrpc.read_lenient(line) if line[:1] == b"{" else None
-        if said is not None and message.id and not said.method and said.key == message.key:
+        if said is not None and message.id and not said.method and same_id(said.key, message.key):
             self._life.receiver.receive(line, message.key)
         else:
             self._failed(message, failure)
@@ -171,13 +171,14 @@ class LegacySse:
         """A message was not taken. The session's id stands in the URL, which is gone with it."""
         if self._life.over:
             return
+        gone = failure.status in (404, 410) and self._settled
         if not message.id or not message.method:
             self._remark(f"{message.method or 'an answer'} was not taken: {failure.message}")
         else:
-            self._life.receiver.failed(message.key, failure)
+            self._life.receiver.failed(message.key, ConnectionLost(failure.message) if gone else failure)
         if failure.status == 401:
             self._life.end(Ending("needs_auth", failure.message, lasting=True))
-        elif failure.status in (404, 410) and self._settled:
+        elif gone:
             self._life.end(Ending("session_lost", failure.message, anew=True))
 
 

@@ -279,7 +279,7 @@ class Connection:
 
     def _answered(self, message: Message, on: bytes) -> None:
         key = message.key
-        slot = self._pending.pop(key, None) or self._pending.pop(_integer(key), None)
+        slot = self._pending.pop(key, None) or self._pending.pop(jsonrpc.bare(key), None)
         if slot is None and message.error:
             # An error under no id of ours is about the request on whose stream it came (2).
             slot = self._pending.pop(on, None)
@@ -300,7 +300,7 @@ class Connection:
 
     def too_large(self, key: bytes) -> None:
         """The answer to the request `key` was larger than a line may be."""
-        slot = self._pending.pop(_integer(key), None)
+        slot = self._pending.pop(jsonrpc.bare(key), None)
         if slot is not None:
             slot.settle(Failure("too_large", "the server's answer is larger than 16 MiB"))
 
@@ -354,9 +354,9 @@ class Connection:
         if params is None:
             return
         token = bytes(params.progress_token)
-        slot = self._pending.get(token) or self._pending.get(_integer(token))
+        slot = self._pending.get(token) or self._pending.get(jsonrpc.bare(token))
         if slot is None and self._followed:
-            followed = self._followed.get(token) or self._followed.get(_integer(token))
+            followed = self._followed.get(token) or self._followed.get(jsonrpc.bare(token))
             slot = followed.slot if followed is not None else None
         if slot is not None and not slot.settled:
             slot.progressed(trio.current_time())
@@ -402,8 +402,3 @@ def _server_error(raw: bytes) -> ServerError:
         data = error.data if error.data else None
         raw = jsonrpc.error_text(int(error.code), error.message or "an error without a message", data)
     return ServerError(raw.replace(b"\r", b" "), int(error.code), error.words)
-
-
-def _integer(key: bytes) -> bytes:
-    """An id that some servers echo as a string or a float: "7" and 7.0 both mean 7."""
-    return key.strip(b'"').removesuffix(b".0")

@@ -58,7 +58,7 @@ T = TypeVar("T")
 _PROBE = b'"mcpd-probe-1"'
 _PROBE_AGAIN = b'"mcpd-probe-2"'
 _FIRST, _SECOND = b"1", b"2"
-_PROBES = (_PROBE.strip(b'"'), _PROBE_AGAIN.strip(b'"'))
+_PROBES = (jsonrpc.bare(_PROBE), jsonrpc.bare(_PROBE_AGAIN))
 _KEYS = (*_PROBES, _FIRST, _SECOND)
 
 
@@ -130,9 +130,9 @@ class Opening:
                 return [refusal(message)]
             # A notice that the tools have changed comes early; the catalogue that follows covers it.
             return []
-        key = _bare(message.key)
+        key = jsonrpc.bare(message.key)
         if message.error and key not in _KEYS:
-            key = _bare(on)
+            key = jsonrpc.bare(on)
         if key in _PROBES:
             return self._probe_answered(message)
         if key in (_FIRST, _SECOND):
@@ -146,7 +146,7 @@ class Opening:
         An answer that is no JSON-RPC (a status, a redirect, a page) to the probe leads to `initialize`;
         connections that fail, timeouts and refused logins end the attempt.
         """
-        key = _bare(key)
+        key = jsonrpc.bare(key)
         if self.settled is not None or key not in _KEYS:
             return []
         if isinstance(failure, ConnectionLost):
@@ -292,11 +292,6 @@ def refusal(message: Message) -> bytes:
         return jsonrpc.result_line(message.key, b"{}")
     error = jsonrpc.error_text(-32601, f"method not found: {message.method[:100]}")
     return jsonrpc.error_line(message.key, error)
-
-
-def _bare(key: bytes) -> bytes:
-    """An id that some servers echo as a string or a float: "1" and 1.0 both mean 1."""
-    return key.strip(b'"').removesuffix(b".0")
 
 
 def _read(message: Message, shape: type[T]) -> T | None:

@@ -13,7 +13,7 @@ import trio.testing
 from mcpd.http import HttpFailed
 from mcpd.protocol.revisions import REVISIONS
 from mcpd.transport import legacy_sse
-from mcpd.transport.base import COST, Ending
+from mcpd.transport.base import COST, ConnectionLost, Ending
 from mcpd.transport.legacy_sse import LegacySse
 from tests.transport.web import FOREVER, JSON, Ear, Piece, Reply, Sent, Serve, Web, event, line
 
@@ -198,6 +198,15 @@ async def test_a_session_that_the_server_has_forgotten_is_opened_anew() -> None:
         await old.write(id=1, method="tools/call")
         assert old.ear.order == ["failed", "lost"]
         assert old.ear.endings[0].anew
+        ((_, failure),) = old.ear.failures
+        assert isinstance(failure, ConnectionLost), "it never ran, so it may run in the next session (a21)"
+
+
+async def test_ids_may_come_back_as_strings_in_a_refusal_as_well() -> None:
+    refused = {"id": "1", "error": {"code": -32602, "message": "bad arguments"}}
+    async with running(lambda sent: Reply.says(refused, 400)) as old:
+        await old.write(id=1, method="tools/call")
+        assert (old.ear.heard, old.ear.failures) == ([{"jsonrpc": "2.0", **refused}], [])
 
 
 async def test_a_withdrawn_token_ends_the_connection_for_good() -> None:
