@@ -249,12 +249,15 @@ class Relay:
             return askers[0], slots
         asks.check_declared(question, self.told)
         if len(parties) > 1 and self.turns is None:
-            self.turns = Turns(self._parties)
+            self.turns = Turns(self._parties, self._asked)
         raise Refused(_INTERNAL, "cannot tell which client this belongs to")
 
     def _parties(self) -> set[str]:
         slots = self.wire.slots(b"") if self.wire is not None else []
         return {slot.asker.party for slot in slots if slot.asker is not None}
+
+    def _asked(self) -> set[str]:
+        return {ask.asker.party for ask in self._open.values()}
 
     def cancelled(self, key: bytes) -> None:
         """The server takes a question back (5.9)."""

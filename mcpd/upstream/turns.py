@@ -13,17 +13,19 @@ import trio
 
 
 class Turns:
-    """Who may send next. `parties` says who has requests under way now."""
+    """Who may send next. `parties` says who has requests under way now, `asked` who of them is being asked
+    something: whoever waits its turn waits for that answer, and the answer may take another request."""
 
-    def __init__(self, parties: Callable[[], set[str]]) -> None:
+    def __init__(self, parties: Callable[[], set[str]], asked: Callable[[], set[str]]) -> None:
         self._parties = parties
+        self._asked = asked
         self._waiting: list[tuple[str, trio.Event]] = []
         self._let: dict[str, int] = {}
         """Who has been let in and has not left, and how often."""
 
     async def enter(self, party: str) -> None:
         """Wait until `party` alone has requests under way. Then `leave` must follow, after its request."""
-        if not self._waiting and self._has_way(party):
+        if self._has_way(party) and (not self._waiting or party in self._asked()):
             self._admit(party)
             return
         entry = (party, trio.Event())

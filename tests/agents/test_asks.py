@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
 import trio.testing
 
+from mcpd.api.prompts import GetPrompt
+from mcpd.api.resources import ReadResource
+from mcpd.calls import Caller
+from mcpd.control.methods import prompts, resources
+from mcpd.control.operator import Operator
+from mcpd.transport.lines import LineWriter
 from tests.agents.rooms import FORM, Agent, Asking, Gone, Json, Modern, Refused, open_room
 from tests.conftest import Home
 
@@ -735,3 +741,76 @@ async def test_a_session_that_ends_ends_its_questions(
         await agent.leave()
         assert server.open == {}
         assert [entry.outcome for entry in room.asks()] == ["withdrawn"]
+
+
+async def test_to_answer_an_agent_may_call_the_server_that_asks(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while others wait for their turn: all waited for one another, until nobody had answered."""
+
+    async def late(server: Asking, params: Json, ident: Any) -> str:
+        if params["arguments"]:
+            return "42"
+        await trio.sleep(1)
+        return await elicits(server, params, ident)
+
+    async def looks(question: Json) -> Json:
+        await trio.sleep(1)
+        return {"action": "accept", "content": {"said": text(await a.call("s__do", {"look": True}))}}
+
+    async with open_room(home, monkeypatch, s=Asking(late)) as room:
+        a = await room.agent("a", looks)
+        b = await room.agent("b", agree)
+        said: list[str] = []
+
+        async def call(agent: Agent) -> None:
+            said.append(text(await agent.call("s__do", {})))
+
+        for _ in range(2):  # the first time nobody can tell whose a question is; from then on there are turns
+            said.clear()
+            began = trio.current_time()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call, a)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(call, b)
+        assert trio.current_time() - began < 10
+        assert [json.loads(each)["content"]["said"] for each in said] == ["42", "yes"]
+
+
+class Curious(Asking):
+    """Asks whoever reads, or gets a prompt."""
+
+    async def answer(self, method: str, params: Json, ident: Any) -> Json:
+        match method:
+            case "initialize":
+                found = await super().answer(method, params, ident)
+                return {**found, "capabilities": {"tools": {}, "resources": {}, "prompts": {}}}
+            case "resources/list":
+                return {"resources": []}
+            case "prompts/list":
+                return {"prompts": [{"name": "p"}]}
+            case "resources/read":
+                return {"contents": [{"uri": params["uri"], "text": await elicits(self, params, ident)}]}
+            case "prompts/get":
+                content = {"type": "text", "text": await elicits(self, params, ident)}
+                return {"messages": [{"role": "user", "content": content}]}
+        return await super().answer(method, params, ident)
+
+
+async def test_what_the_operator_does_is_no_agents(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def naps(server: Asking, params: Json, ident: Any) -> str:
+        await trio.sleep(10)
+        return "done"
+
+    async with open_room(home, monkeypatch, s=Curious(naps)) as room:
+        agent = await room.agent("a", agree)
+        caller = Caller("c1", "", 1, "/bin/mcpctl")
+        operator = Operator(room.broker, caller, cast("LineWriter", None), room.nursery)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(agent.call, "s__do", {})
+            await trio.testing.wait_all_tasks_blocked()
+            read = await resources.read(operator, ReadResource(uri="mcpd://s/x:y"))
+            got = await prompts.get(operator, GetPrompt(server="s", prompt="p"))
+        assert agent.asked == []
+        assert b"refused -32603" in bytes(read.result)
+        assert b"refused" in bytes(got.result)

@@ -19,7 +19,8 @@ class Floor:
     def __init__(self) -> None:
         self.before: set[str] = set()
         """Parties with requests from the time before there were turns."""
-        self.turns = Turns(lambda: set(self.before))
+        self.asked: set[str] = set()
+        self.turns = Turns(lambda: set(self.before), lambda: self.asked)
         self.inside: list[str] = []
         self.order: list[str] = []
 
@@ -58,6 +59,20 @@ async def test_who_was_there_before_is_waited_for() -> None:
         floor.before = set()
         floor.turns.moved()
     assert floor.order == ["b", "a"]
+
+
+async def test_who_is_asked_something_may_go_on() -> None:
+    """To answer, it may have to ask the very server that others wait for."""
+    floor = Floor()
+    async with trio.open_nursery() as nursery:
+        for party in "ab":
+            nursery.start_soon(floor.visit, party, 5)
+            await trio.testing.wait_all_tasks_blocked()
+        floor.asked = {"a"}
+        await floor.visit("a", 1)
+        floor.asked = set()
+        nursery.start_soon(floor.visit, "a", 1)
+    assert floor.order == ["a", "a", "b", "a"]
 
 
 async def test_who_gives_up_does_not_hold_up_others() -> None:

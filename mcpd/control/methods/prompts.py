@@ -84,7 +84,8 @@ async def get(operator: Operator, params: GetPrompt) -> GotPrompt:
     if params.arguments:
         members += b',"arguments":' + msgspec.json.encode(params.arguments)
     with trio.move_on_after(limit):
-        result = await calls.call(operator.broker, operator.caller, row, members, b"", Ticket(), None)
+        asker = calls.Silent(operator.caller.session)
+        result = await calls.call(operator.broker, operator.caller, row, members, b"", Ticket(), asker)
         return GotPrompt(
             server=row.upstream.name,
             prompt=own,
