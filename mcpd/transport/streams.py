@@ -92,12 +92,12 @@ async def listen(
                 if answers.is_stream(answer):
                     opened = True
                     await _hear(answer, events, receiver, came)
-                elif not opened:
-                    return
-                else:
+                elif opened:
                     await _missed(answer, location.url, receiver)
                     if not answers.is_passing(answer.status):
                         return
+                elif answer.status not in answers.BUSY:
+                    return
         except HttpFailed as e:
             receiver.failed(b"", answers.unsent(e))
         if trio.current_time() - began >= LONG_LIVED:

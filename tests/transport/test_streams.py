@@ -45,6 +45,18 @@ async def test_a_server_without_a_stream_of_the_session_is_asked_once_and_quietl
         assert (ends.ear.failures, ends.ear.endings, ends.remarks) == ([], [], [])
 
 
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_server_that_is_busy_at_first_is_asked_for_its_stream_again(status: int) -> None:
+    """Else no change of its lists would be heard of for as long as the connection lives (a22)."""
+    changed = event({"method": "notifications/tools/list_changed"})
+    replies = [Reply(status), Reply(status), Reply.streams(changed, FOREVER)]
+    async with running(streaming(lambda sent: replies.pop(0))) as ends:
+        await ends.shake_hands()
+        await trio.sleep(10)
+        assert ends.ear.heard[-1]["method"] == "notifications/tools/list_changed"
+        assert ends.ear.failures == [], "a stream that was never there is not missed"
+
+
 async def test_what_comes_on_the_sessions_stream_belongs_to_no_request() -> None:
     asked = {"id": "r1", "method": "roots/list"}
     more = [
