@@ -20,7 +20,7 @@ SCRIPTS = [".ci/run", "packaging/test.sh", "packaging/try.sh", "tests/servers/in
 UNITS = ["mcpd.service", "mcpd.socket", "mcpd-agent.socket"]
 # Written in two halves, so that this file does not contain what it looks for.
 FORBIDDEN = {
-    "a folder of some machine": re.compile(r"(?<![\w.}~/])/(?:work|root)" + r"\b"),
+    "a folder of some machine": re.compile(r"(?<![\w.}~/<])/(?:work|root)" + r"\b"),
     "the host of a package registry": re.compile(
         r"registry\.npm" + r"js|pypi\." + r"org|files\.python" + r"hosted|deb\.debian" + r"\.org"
     ),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.harness import LIMIT, Daemon, lively
+from tests.servers.far import Far
 
 ROOT = Path(__file__).parents[2]
 FILESYSTEM = ROOT / "tests/servers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
@@ -22,15 +23,17 @@ BLOCK = re.compile(r"^```(sh|toml)\n(.*?)^```$", re.M | re.S)
 def test_daily_use(daemon: Daemon) -> None:
     assert FILESYSTEM.exists(), "packaging/test.sh installs the servers"
     (daemon.home.root / "notes").mkdir()
+    daemon.environ["DOCS_TOKEN"] = "t-1"
     codes: list[tuple[str, int]] = []
-    for language, text in BLOCK.findall(daily_use()):
-        lines = text.splitlines()
-        if language == "toml":
-            place = "config.toml" if "[agents." in text else "servers.d/notes.toml"
-            (daemon.folder / place).write_text(text, "utf-8")
-        elif lines[0].startswith("mcpctl "):  # the other one sets up systemd
-            codes += [(line, shell(daemon, line).returncode) for line in lines]
-    daemon.ctl("stop")
+    with Far() as far:
+        for language, text in BLOCK.findall(daily_use(far.url)):
+            lines = text.splitlines()
+            if language == "toml":
+                (daemon.folder / place_of(text)).write_text(text, "utf-8")
+            elif lines[0].startswith("mcpctl "):  # the other one sets up systemd
+                codes += [(line, shell(daemon, line).returncode) for line in lines]
+        codes += [(line, shell(daemon, line).returncode) for line in ("mcpctl reload", "mcpctl test docs")]
+        daemon.ctl("stop")
     reload = codes.index(("mcpctl reload", 0))
     denied = [(line, code) for line, code in codes[:reload] if code != 0]
     assert denied == [("mcpctl call notes__list_allowed_directories", 5)]
@@ -54,8 +57,16 @@ def test_talk_by_hand(daemon: Daemon) -> None:
         assert "lively__echo" in [tool["name"] for tool in listed["result"]["tools"]]
 
 
-def daily_use() -> str:
-    """That section, with the server that tests/servers has instead of the one npx would fetch."""
+def place_of(text: str) -> str:
+    """The file that a block of TOML is, below the configuration folder."""
+    if "[agents." in text:
+        return "config.toml"
+    return "servers.d/docs.toml" if "\nurl = " in text else "servers.d/notes.toml"
+
+
+def daily_use(remote: str) -> str:
+    """That section, with the server that tests/servers has instead of the one npx would fetch, and the URL of
+    a remote one that is there."""
     text = (ROOT / "README.md").read_text("utf-8")
     section = text.partition("## Daily use\n")[2].partition("\n## ")[0]
     assert "npx -y @modelcontextprotocol/server-filesystem" in section
@@ -63,6 +74,7 @@ def daily_use() -> str:
         section.replace("npx -y @modelcontextprotocol/server-filesystem", f"node {FILESYSTEM}")
         .replace('command = "npx"', 'command = "node"')
         .replace('["-y", "@modelcontextprotocol/server-filesystem"', f'["{FILESYSTEM}"')
+        .replace("https://mcp.example.com/mcp", remote)
     )
 
 
