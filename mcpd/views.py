@@ -53,8 +53,12 @@ class Listed(NamedTuple):
 class Listing:
     """All entries of one kind, in order. `number` differs from that of every listing with other content."""
 
-    def __init__(self, entries: Sequence[Listed], number: int, warnings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, entries: Sequence[Listed], number: int, warnings: tuple[str, ...] = (), *, alone: bool
+    ) -> None:
+        """`alone`: of one server, whose URIs are shown as they are."""
         self.entries = entries
+        self._alone = alone
         self.number = number
         self.warnings = warnings
         """What was left out because of its name (a12)."""
@@ -66,7 +70,7 @@ class Listing:
         end = start + PAGE
         if text is None:
             entries = self.entries[start:end]
-            text = b",".join([_entry(each, stateless) for each in entries])
+            text = b",".join([_entry(each, stateless, self._alone) for each in entries])
             self._pages[start, stateless] = text
         return text, end if end < len(self.entries) else None
 
@@ -78,10 +82,11 @@ class Listing:
         return all(a.name == b.name and (a.thing is b.thing or a.thing == b.thing) for a, b in pairs)
 
 
-def _entry(listed: Listed, stateless: bool) -> bytes:
+def _entry(listed: Listed, stateless: bool, alone: bool) -> bytes:
     thing = listed.thing
     if isinstance(thing, Tool):
-        return thing.entry(listed.name, stateless=stateless)
+        entry = thing.entry(listed.name, stateless=stateless)
+        return entry if alone else qualify.qualify_tool(entry, listed.upstream.name)
     return thing.entry(listed.name)
 
 
@@ -170,14 +175,14 @@ class View:
                     Listed(row.name, row.upstream, row.tool if self.alone else row.tool.eased())
                     for row in self.rows.values()
                 ]
-                return Listing(entries, next(self._numbers), self.warnings)
+                return Listing(entries, next(self._numbers), self.warnings, alone=self.alone)
             case "prompts":
                 prompts = [Listed(name, *found) for name, found in self.prompts.items()]
-                return Listing(prompts, next(self._numbers), self._unnamed)
+                return Listing(prompts, next(self._numbers), self._unnamed, alone=self.alone)
             case "resources":
-                return Listing([*self._resources()], next(self._numbers))
+                return Listing([*self._resources()], next(self._numbers), alone=self.alone)
             case "templates":
-                return Listing([*self._templates()], next(self._numbers))
+                return Listing([*self._templates()], next(self._numbers), alone=self.alone)
 
     def _tools(self) -> tuple[dict[str, Row], tuple[str, ...]]:
         only = self.key[1]

@@ -232,6 +232,14 @@ def test_a_server_alone_has_its_own_uris_and_no_wrappers(shelf: Shelf) -> None:
     assert list(view.rows) == ["echo", "list_prompts"]
 
 
+def test_the_page_that_shows_a_tool_is_read_by_the_uri_of_the_view(shelf: Shelf) -> None:
+    """MCP Apps (5.17): a host reads it through mcpd as any resource."""
+    shelf.offer("s", catalog("t", _meta={"ui": {"resourceUri": "ui://t"}, "com.example/x": 1}))
+    for only, uri in (("", "mcpd://s/ui://t"), ("s", "ui://t")):
+        page, _ = shelf.view(ANYONE, only).listing("tools").page(0, stateless=True)
+        assert json.loads(page)["_meta"] == {"ui": {"resourceUri": uri}, "com.example/x": 1}
+
+
 def test_wrappers_stand_beside_a_servers_own_tools(shelf: Shelf) -> None:
     """One of the server's own name for it wins (a12); what reading is decided as stays the same (a01)."""
     shelf.offer("s", BOOKS)

@@ -140,8 +140,11 @@ async def test_the_bridge_pumps_bytes(daemon: Daemon, log: Path, real_clock: Non
 # -- payloads ---------------------------------------------------------------------------------------
 async def test_a_result_is_the_same_json(daemon: Daemon, log: Path, real_clock: None) -> None:
     daemon.start()
+    async with attached(daemon, attach={"server": "lively"}) as agent:
+        assert await agent.call("odd") == ODD_RESULT
+    shown = json.dumps(ODD_RESULT).replace('"uri": "', '"uri": "mcpd://lively/')
     async with attached(daemon) as agent:
-        assert await agent.call("lively__odd") == ODD_RESULT
+        assert await agent.call("lively__odd") == json.loads(shown), "among others URIs say whose they are"
 
 
 async def test_a_servers_error_passes_unchanged(daemon: Daemon, log: Path, real_clock: None) -> None:
