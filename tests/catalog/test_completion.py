@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpd.catalog.blocks import BESIDE
 from mcpd.catalog.completion import MOST, NOTHING, bound
 from mcpd.errors import Failure
 
@@ -25,7 +26,7 @@ def bounded(cap: int = 0, **members: Any) -> Any:
         ({"values": ["a"], "total": 7, "hasMore": True}, {"values": ["a"], "total": 7, "hasMore": True}),
         ({"values": ["a"], "hasMore": False}, {"values": ["a"], "hasMore": False}),
         ({"values": ["a"], "total": None, "hasMore": None}, {"values": ["a"], "hasMore": False}),
-        ({"values": ["a"], "total": "many", "odd": 1}, {"values": ["a"]}),
+        ({"values": ["a"], "total": "many", "odd": 1}, {"values": ["a"], "odd": 1}),
         ({"values": ["v"] * 101}, {"values": ["v"] * 100, "hasMore": True}),
         ({"values": ["v"] * 101, "hasMore": False}, {"values": ["v"] * 100, "hasMore": True}),
     ],
@@ -38,6 +39,13 @@ def test_further_members_pass_without_what_only_mcpd_says() -> None:
     meta = {"example.com/a": 1, "dev.mcpd/kind": "denied"}
     told = bounded(completion={"values": []}, resultType="complete", _meta=meta, more=[1.5])
     assert told == {"completion": {"values": []}, "_meta": {"example.com/a": 1}, "more": [1.5]}
+
+
+def test_further_members_that_are_very_large_are_left_out() -> None:
+    large = "x" * (BESIDE + 1)
+    told = {"completion": {"values": ["a"], "total": 1}}
+    assert bounded(completion={"values": ["a"], "total": 1, "odd": large}) == told
+    assert bounded(completion={"values": ["a"], "total": 1}, more=large) == told
 
 
 def test_values_are_left_out_whole() -> None:
