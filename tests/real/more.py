@@ -24,8 +24,8 @@ trailer<</Root 1 0 R>>
 %%EOF
 """
 DRAWING = (
-    '<mxfile><diagram id="a" name="Page-1"><mxGraphModel><root><mxCell id="0"/><mxCell id="1" parent="0"/>'
-    "</root></mxGraphModel></diagram></mxfile>"
+    '<mxfile><diagram id="a" name="Page-1"><mxGraphModel><root><mxCell id="0"/><mxCell id="1" parent="0"/></'
+    "root></mxGraphModel></diagram></mxfile>"
 )
 
 
