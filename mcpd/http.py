@@ -18,7 +18,7 @@ import re
 import socket
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
@@ -270,8 +270,11 @@ class Answer:
         """
         return self._body
 
-    async def read(self, limit: int) -> bytes:
-        """The whole body. Raises TooLarge over `limit` bytes, and what `chunks` raises."""
+    async def read(self, limit: int, paced: Callable[[int], Awaitable[None]] | None = None) -> bytes:
+        """The whole body. `paced` is told, and waited for, how many bytes of it are there.
+
+        Raises TooLarge over `limit` bytes, and what `chunks` raises.
+        """
         pieces: list[bytes] = []
         size = 0
         self._body.limit = limit
@@ -280,6 +283,8 @@ class Answer:
             if size > limit:
                 raise TooLarge(limit)
             pieces.append(piece)
+            if paced is not None:
+                await paced(size)
         return b"".join(pieces)
 
     async def _finish(self) -> None:

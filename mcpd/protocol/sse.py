@@ -76,6 +76,11 @@ class EventBuffer:
         self.ends: list[tuple[bytes, bytes]] = []
         """Beginning and end of each dropped event's data, until `take_ends`."""
 
+    @property
+    def held(self) -> int:
+        """Bytes of an event that is not over yet."""
+        return len(self._line) + len(self._data)
+
     def take_ends(self) -> list[tuple[bytes, bytes]]:
         ends, self.ends = self.ends, []
         return ends

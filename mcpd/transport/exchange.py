@@ -17,6 +17,10 @@ from mcpd.transport.location import OWN_PATIENCE, PATIENCE, Location
 from mcpd.transport.session import Session
 from mcpd.transport.streams import TRIES, Backoff, Pieces, wanted
 
+#: Answers of one connection that are taken in at once of those with more bytes than LARGE: each may grow to
+#: LINE_LIMIT, and a server may leave as many unfinished as it is asked.
+LARGE, LARGE_AT_ONCE = 1024 * 1024, 4
+
 #: A request whose answer is a stream of notices, for as long as it lasts (5.14).
 LISTEN = "subscriptions/listen"
 
@@ -26,6 +30,7 @@ class Exchanges:
 
     def __init__(self) -> None:
         self._by_key: dict[bytes, Exchange] = {}
+        self.large = trio.Semaphore(LARGE_AT_ONCE)
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -65,6 +70,8 @@ class Exchange:
         self._others = others
         self._named = False
         """It was sent in a session."""
+        self._large = False
+        """It has one of the places for large answers."""
         self._events = EventBuffer()
 
     async def run(self, location: Location, receiver: Receiver, *, apart: bool) -> None:
@@ -74,6 +81,12 @@ class Exchange:
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         self.sent = True
+        try:
+            await self._run(location, receiver, apart=apart)
+        finally:
+            self._release()
+
+    async def _run(self, location: Location, receiver: Receiver, *, apart: bool) -> None:
         try:
             heading = self._session.heading(self.message)
             self._named = headers.SESSION in heading
@@ -104,7 +117,7 @@ class Exchange:
     async def _answered(self, answer: Answer, url: str, receiver: Receiver) -> None:
         """One body, whatever it is called: some servers name no type, or a wrong one."""
         try:
-            line = answers.one_line(await answer.read(LINE_LIMIT))
+            line = answers.one_line(await answer.read(LINE_LIMIT, self._paced))
         except TooLarge:
             raise answers.too_large() from None
         if line[:1] not in (b"{", b"[") or not self._deliver(line, receiver):
@@ -134,9 +147,25 @@ class Exchange:
                     if same_id(jsonrpc.answered_id(head, tail), self.key):
                         raise answers.too_large()
                     receiver.dropped(head, tail)
+                await self._paced(self._events.held)
         except HttpFailed as e:
             return e.message
+        finally:
+            self._release()
         return "the server ended the stream of the answer before the answer"
+
+    async def _paced(self, held: int) -> None:
+        """So many bytes of the answer are there; more than LARGE need a place, which may take its time."""
+        if held <= LARGE:
+            self._release()
+        elif not self._large:
+            await self._others.large.acquire()
+            self._large = True
+
+    def _release(self) -> None:
+        if self._large:
+            self._large = False
+            self._others.large.release()
 
     async def _resume(self, why: str, location: Location, receiver: Receiver) -> None:
         """Ask for the rest of a stream that ended, for as long as something new comes (3.2)."""

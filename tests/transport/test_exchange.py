@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,11 +13,14 @@ import trio
 import trio.testing
 
 from mcpd.http import HttpFailed
+from mcpd.protocol.revisions import REVISIONS
+from mcpd.transport import exchange
 from tests.transport.web import (
     FOREVER,
     JSON,
     MODERN,
     Ends,
+    FakeAnswer,
     Piece,
     Reply,
     Sent,
@@ -478,3 +483,47 @@ async def test_whatever_a_server_does_every_request_ends_and_nothing_raises(seed
             assert ends.ear.endings or ends.http.queued == 0
             assert ends.web.open == 0
             nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("form", ["json", "stream"])
+async def test_of_large_answers_few_are_taken_in_at_once(form: str) -> None:
+    """Twenty that a server left unfinished were 300 MiB."""
+    taken = dict.fromkeys(range(3, 11), 0)
+    done = trio.Event()
+
+    class Counted(Web):
+        @asynccontextmanager
+        async def stream(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
+            async with super().stream(*args, **more):
+                key = self.sent[-1].message["id"]
+                whole = line(result(self.sent[-1], x="y" * (3 << 20))).strip()
+                whole = b"data: " + whole + b"\n\n" if form == "stream" else whole
+
+                class Slow(FakeAnswer):
+                    async def __anext__(self) -> bytes:
+                        await trio.lowlevel.checkpoint()
+                        piece = whole[taken[key] : taken[key] + 65536]
+                        taken[key] += len(piece)
+                        if taken[key] >= len(whole):
+                            await done.wait()
+                        if not piece:
+                            raise StopAsyncIteration
+                        return piece
+
+                headers = {"content_type": "text/event-stream" if form == "stream" else "application/json"}
+                yield Slow(Reply(200, **headers))
+
+    ends = Ends(Counted(lambda sent: Reply(200)))
+    ends.http.settle(REVISIONS["2026-07-28"])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ends.http.run, ends.ear)
+        for key in taken:
+            await ends.ask(key, **MODERN)
+        assert sum(size > 2 << 20 for size in taken.values()) == exchange.LARGE_AT_ONCE
+        ends.cancel(3)
+        await trio.testing.wait_all_tasks_blocked()
+        assert sum(size > 2 << 20 for size in taken.values()) == exchange.LARGE_AT_ONCE + 1, "a place is free"
+        done.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(message["id"] for message in ends.ear.heard) == list(range(4, 11))
+        nursery.cancel_scope.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -103,12 +103,14 @@ class FakeAnswer(Answer):
         self.whole = True
         raise StopAsyncIteration
 
-    async def read(self, limit: int) -> bytes:
+    async def read(self, limit: int, paced: Callable[[int], Awaitable[None]] | None = None) -> bytes:
         body = b""
         async for chunk in self:
             body += chunk
             if len(body) > limit:
                 raise TooLarge(limit)
+            if paced is not None:
+                await paced(len(body))
         return body
 
 
