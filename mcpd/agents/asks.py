@@ -226,6 +226,7 @@ class Asks:
     async def ask(self, request: About, shown: Shown) -> Settled:
         """Ask the agent and wait. Raises Refused where it answers with an error, or not at all."""
         if shown.question.method == ROOTS and self._roots is not None:
+            self.record(request, shown, "ok", because="as the agent has said before")
             return Settled(self._roots, "ok")
         answers: list[Settled | Refused] = []
         answered = trio.Event()

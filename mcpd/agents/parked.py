@@ -175,15 +175,20 @@ class Parked:
         if call.round == number and call.is_out:
             self._drop(call)
 
-    async def resume(self, request: Parks, name: str, responses: Mapping[str, bytes]) -> bytes:
-        """The next result of a parked call for the request that brings answers; `name`: what its state said.
-
-        Raises Failure `invalid_params` for a state that is used up, and what the call ends with.
-        """
+    def find(self, name: str) -> Call:
+        """The call that waits for answers; `name`: what a state said. Raises Failure `invalid_params` for one
+        that is used up."""
         number, _, turn = name.partition(" ")
         call = self._calls.get(int(number))
         if call is None or not call.is_out or call.round != int(turn):
             raise states.unknown()
+        return call
+
+    async def resume(self, call: Call, request: Parks, responses: Mapping[str, bytes]) -> bytes:
+        """The next result of a parked call for the request that brings answers.
+
+        Raises Failure `invalid_params` for answers that do not fit, and what the call ends with.
+        """
         try:
             settled = {
                 key: self._session.asks.settle(call.request, shown, responses[key])

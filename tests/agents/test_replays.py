@@ -88,6 +88,8 @@ async def test_states(home: Home, monkeypatch: pytest.MonkeyPatch, server: Askin
         other.send({"method": "notifications/cancelled", "params": {"requestId": 1}})
         await trio.testing.wait_all_tasks_blocked()
         assert len(server.heard) == heard
+        refusals = [entry.outcome for entry in room.records if entry.session == other.session.id]
+        assert refusals == ["invalid_params"] * 2, "and recorded (n12)"
         assert "accept" in text(await agent.request("tools/call", retry(state, answers)))
 
 

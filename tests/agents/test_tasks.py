@@ -781,9 +781,15 @@ async def test_questions_within_a_task_pass_policy_and_keep_their_keys(
             await agent.request("tasks/update", odd)
         assert caught.value.code == -32602
         answers = {"who": {"action": "accept", "content": {"said": "me"}}, "other": {"action": "accept"}}
-        for _ in range(2):
+
+        async def update() -> None:
             done = await agent.request("tasks/update", {**task, "inputResponses": answers})
             assert done == {"resultType": "complete"}
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(2):
+                nursery.start_soon(update)
+        await update()
         assert server.asked_for("tasks/update") == 2, "each is answered once"
         await trio.sleep(1)
         state = await agent.request("tasks/get", task)

@@ -13,6 +13,7 @@ from mcpd.agents import states
 from mcpd.agents.asks import LIFE, Shown
 from mcpd.agents.methods import logs
 from mcpd.agents.methods.request import Request
+from mcpd.agents.parked import Call
 from mcpd.agents.session import Session
 from mcpd.catalog import content
 from mcpd.errors import Failure, ServerError
@@ -102,10 +103,10 @@ async def _call_stateless(session: Session, request: Request, row: Row, payload:
     responses = read_responses(bytes(retry.input_responses))
     first = b""
     if retry.request_state is not None:
-        said = states.read_round(session.broker.secret, retry.request_state, session.id, request.identity)
-        if said.startswith("parked "):
-            return await session.parked.resume(request, said.removeprefix("parked "), responses)
-        first = _answered(session, request, row, _ROUND.decode(said), responses)
+        before = _before(session, request, row, retry.request_state)
+        if isinstance(before, Call):
+            return await session.parked.resume(before, request, responses)
+        first = _answered(session, request, before, responses)
         responses = {}
     rounds = calls.Rounds(partial(_hand_out, session, request, responses), first)
     outcome: bytes | Failure = Failure("internal", "internal error of mcpd")
@@ -173,12 +174,24 @@ async def _hand_out(
     raise calls.InputRequired(wanted_result(round_.asked, state))
 
 
-def _answered(
-    session: Session, request: Request, row: Row, round_: Round, responses: dict[str, bytes]
-) -> bytes:
+def _before(session: Session, request: Request, row: Row, state: str) -> Call | Round:
+    """What a request goes on with. Raises Failure `invalid_params` for a state that is not for it, not good
+    any more or not ours, which is recorded (n12)."""
+    try:
+        said = states.read_round(session.broker.secret, state, session.id, request.identity)
+        if said.startswith("parked "):
+            return session.parked.find(said.removeprefix("parked "))
+        round_ = _ROUND.decode(said)
+        if round_.server != row.upstream.name or round_.since + LIFE < trio.current_time():
+            raise states.unknown()
+    except Failure as e:
+        calls.record_unfound(session.broker, session.caller, row.method, row.name, e)
+        raise
+    return round_
+
+
+def _answered(session: Session, request: Request, round_: Round, responses: dict[str, bytes]) -> bytes:
     """What goes to the server of an agent's answers: those to what it was asked, if they fit."""
-    if round_.server != row.upstream.name or round_.since + LIFE < trio.current_time():
-        raise states.unknown()
     answers = {key: bytes(answer) for key, answer in round_.given.items()}
     for key, question in round_.asked.items():
         if key in responses:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
 import trio
 
-from mcpd import listing
 from mcpd.agents.methods import resources
 from mcpd.agents.methods.following import Feed
 from mcpd.agents.methods.request import Request
@@ -87,12 +87,11 @@ async def _watch_all(
 
     async def watch(uri: str) -> None:
         async with free:
+            # A ticket is for one wait at a time.
+            beside = msgspec.structs.replace(request, ticket=Ticket())
             try:
-                row, own = await listing.find_resource(
-                    session.broker, session.key, uri, "resources/subscribe"
-                )
-                row.upstream.users.add(session.id)
-                await resources.watch(session, request, Ticket(), row, own, b"", request.on)
+                row, own = await resources.find(session, beside, uri, "resources/subscribe")
+                await resources.watch(session, beside, beside.ticket, row, own, b"", request.on)
             except Failure:
                 return
             watched[uri] = (row.upstream.wishes, own)

@@ -288,8 +288,13 @@ def sort(
 
 
 async def _answer(session: Session, request: Request, held: Held, answers: dict[str, bytes]) -> None:
-    await ask(session, request, held, "tasks/update", b"," + round_members(answers, None))
+    # From here on: the agent may send the same once more before the server has heard of it.
     held.answered |= answers.keys()
+    try:
+        await ask(session, request, held, "tasks/update", b"," + round_members(answers, None))
+    except BaseException:
+        held.answered -= answers.keys()
+        raise
 
 
 def _unanswerable(held: Held, words: str) -> Failure:
