@@ -187,14 +187,15 @@ _HINTS = {
 
 
 def _unanswered(upstream: Upstream, e: Unanswered) -> Failure:
-    """What the caller is told instead of an answer that the transport did not bring (b26)."""
+    """What the caller is told instead of an answer that the transport did not bring (b26): a page may repeat
+    the headers that it got."""
     definition = upstream.definition
     hint = _HINTS.get(e.kind, "").format(name=upstream.name)
     if isinstance(definition, Server) and e.reason in ("needs_auth", "access_denied"):
         hint = login_hint(definition)
     return Failure(
         e.kind,
-        f'server "{upstream.name}" did not answer the request: {e.message}',
+        f'server "{upstream.name}" did not answer the request: {upstream.ring.clean(e.message)}',
         hint=e.hint or hint,
         server=upstream.name,
         reason=e.reason,

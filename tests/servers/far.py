@@ -13,6 +13,7 @@
     "hang"      reads, never answers            "401" "403" no access
     "elsewhere" a redirect to another origin    "lost"      no session is known, new ones neither
     "gzip"      256 MiB in 600 bytes, gzip in gzip          "bomb"  256 MiB in one gzip
+    "echo"      a page that repeats a header of the request
 """
 
 from __future__ import annotations
@@ -198,6 +199,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.answer(401, b'{"error":"invalid_token"}', **{"WWW-Authenticate": "Bearer"})
             case "403":
                 self.answer(403, b"no", "text/plain")
+            case "echo":
+                self.answer(500, f"headers: {self.headers['Authorization']}".encode(), "text/plain")
             case "elsewhere":
                 self.answer(307, b"", Location=far.elsewhere)
             case "gzip":

@@ -412,6 +412,19 @@ async def test_what_the_caller_is_told(
             assert caught.value.data["server"] == "far"
 
 
+async def test_a_page_that_repeats_the_request_gives_no_secret_away(real_clock: None, tmp_path: Path) -> None:
+    """Debugging pages show the headers they got."""
+    with Far() as far:
+        async with world(far, tmp_path, headers={"Authorization": "Bearer hunter2-hunter2"}) as at:
+            await at.becomes("connected")
+            far.mode = "echo"
+            with pytest.raises(Failure, match=r"headers: .*\[SECRET\]") as caught:
+                await ask(at, b"{}")
+            assert "hunter2" not in caught.value.message
+            status = await at.becomes("failed")
+            assert "hunter2" not in status.error
+
+
 def test_a_daemon_of_processes_alone_never_loads_what_speaks_http() -> None:
     """It costs 12 MiB, and a tenth of a second at the start."""
     script = "import sys, mcpd.daemon.app; sys.exit(' '.join({'httpx', 'h11', 'mcpd.http'} & {*sys.modules}))"
