@@ -515,6 +515,8 @@ class Upstream:
             lasting = e.reason in ("needs_auth", "access_denied")
             raise ConnectFailed(e.reason, f"tools/list failed: {e.message}", lasting=lasting) from None
         except Failure as e:
+            if e.kind == "timed_out":
+                raise ConnectFailed("not_responding", f"tools/list failed: {e.message}") from None
             raise ConnectFailed("bad_answer", e.message) from None
 
     def _started(self, pid: int) -> None:

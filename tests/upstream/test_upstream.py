@@ -151,6 +151,28 @@ async def test_why_a_server_failed(
         await fleet.find("neighbour").reach(10)
 
 
+LISTS_NOTHING = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] == "initialize":
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "x"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": hello}), flush=True)
+"""
+
+
+async def test_a_server_that_never_lists_its_tools_does_not_respond(
+    real_clock: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a launcher has 120 s or the limit is switched off, the page's own is over before (c11)."""
+    monkeypatch.setattr("mcpd.upstream.gather.PAGE_TIMEOUT", 0.2)
+    server = msgspec.structs.replace(tiny(protocol="legacy", connect_timeout=0), args=("-c", LISTS_NOTHING))
+    async with fleet_of(server, cache=tmp_path) as fleet:
+        status = await until(fleet.find("tiny"), fleet, is_state("failed"))
+        assert status.reason == "not_responding"
+        assert status.error == "tools/list failed: no answer within the time limit"
+
+
 async def test_blocked_servers_do_not_start(real_clock: None, tmp_path: Path) -> None:
     faulty = Faulty("odd", "file", "unset_variable", "variable X is not set")
     off = tiny(name="off", enabled=False)
