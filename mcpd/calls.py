@@ -12,29 +12,23 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import msgspec
-import trio
 
 from mcpd import listing
 from mcpd.broker import Broker
-from mcpd.catalog import content, tasks
+from mcpd.catalog import content
 from mcpd.errors import Failure
 from mcpd.journal import Entry
 from mcpd.listing import DEFAULT_AGENT
-from mcpd.policy.asks import UNDECLARED
 from mcpd.policy.decide import Deny
-from mcpd.protocol import dialect, extensions
-from mcpd.protocol.abilities import NONE, Ability
-from mcpd.protocol.extensions import TASKS
-from mcpd.protocol.input import ROUNDS as ROUNDS_OF
-from mcpd.protocol.input import Wanted, read_wanted, wants_input
+from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.rows import Following, Native, Row
-from mcpd.tasks import Held
-from mcpd.transport.pending import Ask, Asker
+from mcpd.tasks import Held, Making, Told, take
+from mcpd.transport.pending import Asker
 from mcpd.upstream.drive import Await, Drive, Make
-from mcpd.upstream.drive import read as read_task
-from mcpd.upstream.request import Superseded, Watch, request
-from mcpd.upstream.ticket import Ticket, Withdrawn
+from mcpd.upstream.request import Watch, request
+from mcpd.upstream.rounds import Gather, Rounds
+from mcpd.upstream.ticket import Superseded, Ticket, Withdrawn
 from mcpd.upstream.upstream import Upstream
 from mcpd.upstream.wishes import Tell
 
@@ -49,29 +43,11 @@ class Caller(msgspec.Struct, frozen=True):
     proven: bool = False
     """It has shown the agent's token, so that all who have are one, also of the default agent."""
 
-
-class Silent(msgspec.Struct, frozen=True):
-    """An asker that can be told and asked nothing, and counts as somebody all the same: what a server
-    says while it serves this one must not be taken for what it says to another (n03)."""
-
-    session: str
-    level: int | None = None
-    abilities: Ability = NONE
-    extensions: bytes = b""
-    makes_tasks: bool = False
-
     @property
-    def party(self) -> str:
-        return self.session
-
-    def progressed(self, raw: bytes) -> None:
-        pass
-
-    def logged(self, raw: bytes) -> None:
-        pass
-
-    def asked(self, ask: Ask) -> None:
-        ask.refuse(UNDECLARED, "the client serves no requests")
+    def owner(self) -> str:
+        """Whose its tasks are: the agent's, or one session's of the agent that every program may be."""
+        anybody = self.agent in ("", DEFAULT_AGENT) and not self.proven
+        return self.session if anybody else f"agent {self.agent}"
 
 
 #: The step that asks the server, see `upstream.request`.
@@ -90,68 +66,6 @@ Send = Callable[
     ],
     Awaitable[bytes],
 ]
-
-#: Rounds of one request, and the seconds before a round without questions is repeated (5.13).
-ROUNDS = 10
-PAUSE = 0.05
-PAUSE_MAX = 0.25
-
-#: The members of the next round's params, without braces, from what a server wants to know.
-Gather = Callable[[Upstream, Wanted], Awaitable[bytes]]
-
-
-class InputRequired(Failure):
-    """The caller is asked by the answer to its request; what was not known yet has not been done."""
-
-    def __init__(self, result: bytes) -> None:
-        super().__init__("input_required", "the server needs answers first")
-        self.result = result
-
-
-class Rounds(msgspec.Struct, frozen=True):
-    """`request`, as the step that asks the server, as often as the server wants to know more first (5.13)."""
-
-    gather: Gather
-    first: bytes = b""
-    """Members of the first round's params, where the caller has answered before."""
-
-    async def __call__(
-        self,
-        upstream: Upstream,
-        ticket: Ticket,
-        method: str,
-        members: bytes,
-        kept_meta: bytes,
-        idle: float,
-        total: float,
-        asker: Asker | None,
-        may_replay: Callable[[bool], bool],
-        holds: Callable[[], bool],
-    ) -> bytes:
-        """Raises what `request` does, and what `gather` does."""
-        more = self.first
-        pause = PAUSE
-        for _ in range(ROUNDS):
-            asked = b",".join(part for part in (members, more) if part)
-            raw = await request(
-                upstream, ticket, method, asked, kept_meta, idle, total, asker, may_replay, holds
-            )
-            if method not in ROUNDS_OF or not wants_input(raw):
-                return raw
-            wanted = read_wanted(raw)
-            with ticket.stoppable():
-                if not wanted.input_requests:
-                    await trio.sleep(pause)
-                    pause = min(2 * pause, PAUSE_MAX)
-                more = await self.gather(upstream, wanted)
-            if not holds():
-                raise Superseded
-        raise Failure(
-            "bad_answer",
-            f'server "{upstream.name}" wanted more input {ROUNDS} times',
-            server=upstream.name,
-        )
-
 
 #: How often a call is decided when what it was decided on changes while it waits for its server.
 DECISIONS = 3
@@ -212,7 +126,7 @@ async def call(
             raise Failure(
                 "busy", f'tool "{row.name}" keeps changing', hint="try again", server=row.upstream.name
             )
-        made = _task_made(broker, caller, row, raw, asker, send)
+        made = take(broker.tasks, caller.owner, row, raw, asker, send)
         bounded = made or row.bound(raw, payload, broker.config.settings.max_result)
         size = len(bounded.text)
         outcome = "tool_error" if bounded.is_error else "ok"
@@ -262,19 +176,14 @@ async def watch(
     await call(broker, caller, row, members, meta, ticket, asker, Watch(watcher, uri, tell))
 
 
-def owner_of(caller: Caller) -> str:
-    """Whose a task is: the agent's, or one session's of the agent that every program may be."""
-    anybody = caller.agent in ("", DEFAULT_AGENT) and not caller.proven
-    return caller.session if anybody else f"agent {caller.agent}"
+def rounds(gather: Gather, first: bytes = b"") -> Send:
+    """The step that asks the server as often as it wants to know more first; see there."""
+    return Rounds(request, gather, first)
 
 
-class Making(Make):
-    """The step that makes a task for an agent with a handshake, which follows it itself (5.15)."""
-
-    def __init__(self, wish: bytes, told: Callable[[Held, bytes], None]) -> None:
-        """`wish`: the call's `task`, JSON text. `told` hears of notices about the task's state."""
-        super().__init__(request, wish)
-        self.told = told
+def making(wish: bytes, told: Told) -> Making:
+    """The step that makes a task which its caller follows itself; see there."""
+    return Making(request, wish, told)
 
 
 def awaiting(held: Held) -> Send:
@@ -291,42 +200,6 @@ def _step(row: Row, send: Send, asker: Asker | None) -> Send:
         return send
     catalog = row.upstream.catalog
     return Drive(request) if catalog is not None and "tasks" in catalog.features else send
-
-
-def _task_made(
-    broker: Broker, caller: Caller, row: Row, raw: bytes, asker: Asker | None, send: Send
-) -> content.Bounded | None:
-    """What a caller gets that follows the task which its call has made; None for any other result.
-
-    Raises Failure `bad_answer` for what is no task although it says so.
-    """
-    if isinstance(send, Making):
-        text, end = tasks.made_handshake(raw), send.thread.end
-    elif asker is not None and asker.extensions and row.method == "tools/call" and tasks.made_stateless(raw):
-        catalog = row.upstream.catalog
-        both = extensions.towards_server(asker.extensions, catalog.extensions if catalog is not None else {})
-        text, end = raw if TASKS in both else b"", _nothing
-    else:
-        return None
-    if not text:
-        return None
-    task = read_task(row.upstream, text)
-    stateless = not isinstance(send, Making)
-    names = (row.tool.name, row.name)
-    owner = owner_of(caller)
-    held = broker.tasks.keep(owner, row.upstream, names, task, text, end, stateless=stateless)
-    try:
-        made = tasks.made(raw, held.id, stateless=stateless)
-    except Failure:
-        broker.tasks.drop(held)
-        raise
-    if isinstance(send, Making):
-        send.thread.followed.told = partial(send.told, held)
-    return made
-
-
-def _nothing() -> None:
-    """No connection remembers the task."""
 
 
 def record_unfound(broker: Broker, caller: Caller, method: str, name: str, failure: Failure) -> None:

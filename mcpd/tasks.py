@@ -2,20 +2,30 @@
 
 An id is random and good for its owner alone: an agent, or one session of the agent that every program
 may be. What it stands for is kept in memory only: a server's own ids may be all that it takes to reach a
-task, and most servers end with the daemon.
+task, and most servers end with the daemon. A call that makes a task does so by a step of its own (5.15), or
+its stateless server decides that (5.16): `take` sees both.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 import trio
 
+from mcpd.catalog import tasks
+from mcpd.catalog.content import Bounded
 from mcpd.catalog.tasks import DETAIL, LONGEST_LIFE, TERMINAL, Task
+from mcpd.errors import Failure
+from mcpd.protocol import extensions
+from mcpd.protocol.extensions import TASKS
+from mcpd.rows import Row
+from mcpd.transport.pending import Asker
 from mcpd.upstream.connection import Connection
+from mcpd.upstream.drive import Make, Requests, read
 from mcpd.upstream.upstream import Upstream
 
 #: Tasks of one owner, and of all together; then the oldest goes.
@@ -139,3 +149,49 @@ class Tasks:
         """The session that owned them has ended."""
         for held in [held for held in self._held.values() if held.owner == owner]:
             self.drop(held)
+
+
+Told = Callable[[Held, bytes], None]
+"""Hears of a server's notices about a task's state, JSON text."""
+
+
+class Making(Make):
+    """The step that makes a task for an agent with a handshake, which follows it itself (5.15)."""
+
+    def __init__(self, ask: Requests, wish: bytes, told: Told) -> None:
+        """`wish`: the call's `task`, JSON text."""
+        super().__init__(ask, wish)
+        self.told = told
+
+
+def take(book: Tasks, owner: str, row: Row, raw: bytes, asker: Asker | None, step: object) -> Bounded | None:
+    """What a caller gets that follows the task which its call has made; None for any other result.
+
+    Raises Failure `bad_answer` for what is no task although it says so.
+    """
+    if isinstance(step, Making):
+        text, end = tasks.made_handshake(raw), step.thread.end
+    elif asker is not None and asker.extensions and row.method == "tools/call" and tasks.made_stateless(raw):
+        catalog = row.upstream.catalog
+        both = extensions.towards_server(asker.extensions, catalog.extensions if catalog is not None else {})
+        text, end = raw if TASKS in both else b"", _nothing
+    else:
+        return None
+    if not text:
+        return None
+    stateless = not isinstance(step, Making)
+    names = (row.tool.name, row.name)
+    task = read(row.upstream, text)
+    held = book.keep(owner, row.upstream, names, task, text, end, stateless=stateless)
+    try:
+        made = tasks.made(raw, held.id, stateless=stateless)
+    except Failure:
+        book.drop(held)
+        raise
+    if isinstance(step, Making):
+        step.thread.followed.told = partial(step.told, held)
+    return made
+
+
+def _nothing() -> None:
+    """No connection remembers the task."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd import tasks
-from mcpd.calls import Caller, owner_of
+from mcpd.calls import Caller
 from mcpd.catalog.tasks import DETAIL, LONGEST_LIFE, Task
 from mcpd.tasks import Held, Tasks
 from mcpd.upstream.upstream import Upstream
@@ -151,7 +151,7 @@ async def test_a_session_that_ends_takes_its_own_along() -> None:
 )
 def test_whose_a_task_is(agent: str, proven: bool, owner: str) -> None:
     """On its socket the default agent is whoever comes, so that one of its sessions is not another."""
-    assert owner_of(Caller("s1", agent, 1, "", proven)) == owner
+    assert Caller("s1", agent, 1, "", proven).owner == owner
 
 
 names = st.sampled_from(["a", "b", "c"])

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import msgspec
 import trio
 
 from mcpd.api import Params
 from mcpd.broker import Broker
 from mcpd.calls import Caller
 from mcpd.journal import Entry
+from mcpd.policy.asks import UNDECLARED
+from mcpd.protocol.abilities import NONE, Ability
 from mcpd.transport.lines import LineWriter
+from mcpd.transport.pending import Ask
 
 #: Bytes that may wait for a slow reader before its next request or event has to wait too.
 ROOM = 1024 * 1024
+
+
+class Silent(msgspec.Struct, frozen=True):
+    """An asker that can be told and asked nothing, and counts as somebody all the same: what a server
+    says while it serves this one must not be taken for what it says to another (n03)."""
+
+    session: str
+    level: int | None = None
+    abilities: Ability = NONE
+    extensions: bytes = b""
+    makes_tasks: bool = False
+
+    @property
+    def party(self) -> str:
+        return self.session
+
+    def progressed(self, raw: bytes) -> None:
+        pass
+
+    def logged(self, raw: bytes) -> None:
+        pass
+
+    def asked(self, ask: Ask) -> None:
+        ask.refuse(UNDECLARED, "the client serves no requests")
 
 
 class Operator:
@@ -25,6 +53,11 @@ class Operator:
         self.nursery = nursery
         """Ends with the connection; for what goes on after an answer."""
         self.subscribed = False
+
+    @property
+    def asker(self) -> Silent:
+        """Who its requests are made for."""
+        return Silent(self.caller.session)
 
     def record(self, method: str, params: Params, outcome: str) -> None:
         """Who changed something, for the journal (n12)."""

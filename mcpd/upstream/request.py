@@ -13,13 +13,9 @@ from mcpd.transport.base import ConnectionLost, Unanswered
 from mcpd.transport.pending import Asker, Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.opening import HEADER_MISMATCH
-from mcpd.upstream.ticket import Ticket, Withdrawn
+from mcpd.upstream.ticket import Superseded, Ticket, Withdrawn
 from mcpd.upstream.upstream import REACH, Upstream, login_hint
 from mcpd.upstream.wishes import Tell
-
-
-class Superseded(Exception):
-    """While the request waited for its server, what it was decided on has changed; it did not run."""
 
 
 async def request(

@@ -18,6 +18,10 @@ class Withdrawn(Failure):
         super().__init__("cancelled", "the caller cancelled the request")
 
 
+class Superseded(Exception):
+    """While the request waited for its server, what it was decided on has changed; it did not run."""
+
+
 class Ticket:
     """How a request is taken back wherever it waits.
 

@@ -20,8 +20,8 @@ from mcpd.transport.base import ConnectionLost
 from mcpd.transport.pending import Slot
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.remote import Mirrors, report
-from mcpd.upstream.request import Superseded, request
-from mcpd.upstream.ticket import Ticket
+from mcpd.upstream.request import request
+from mcpd.upstream.ticket import Superseded, Ticket
 from mcpd.upstream.upstream import Upstream
 from tests.servers.far import Far, bomb
 from tests.upstream.test_upstream import fleet_of, is_state, until

@@ -46,6 +46,14 @@ class _Visit(msgspec.Struct, frozen=True):
     elicitations: list[msgspec.Raw] = []
 
 
+class InputRequired(Failure):
+    """The agent is asked by the answer to its request; what was not known yet has not been done."""
+
+    def __init__(self, result: bytes) -> None:
+        super().__init__("input_required", "the server needs answers first")
+        self.result = result
+
+
 class Round(msgspec.Struct, frozen=True):
     """What the agent's next request must bring back of a round with a stateless server."""
 
@@ -79,7 +87,7 @@ async def call(session: Session, request: Request, row: Row, payload: bytes, met
             return content.dress(result, stateless=request.stateless)
         if request.stateless:
             return await _call_stateless(session, request, row, payload, meta)
-        rounds = calls.Rounds(partial(_ask, session, request))
+        rounds = calls.rounds(partial(_ask, session, request))
         result = await calls.call(
             session.broker, session.caller, row, payload, meta, request.ticket, request, rounds
         )
@@ -108,14 +116,14 @@ async def _call_stateless(session: Session, request: Request, row: Row, payload:
             return await session.parked.resume(before, request, responses)
         first = _answered(session, request, before, responses)
         responses = {}
-    rounds = calls.Rounds(partial(_hand_out, session, request, responses), first)
+    rounds = calls.rounds(partial(_hand_out, session, request, responses), first)
     outcome: bytes | Failure = Failure("internal", "internal error of mcpd")
     try:
         result = await calls.call(
             session.broker, session.caller, row, payload, meta, request.ticket, request, rounds
         )
         outcome = content.dress(result, stateless=True)
-    except calls.InputRequired as e:
+    except InputRequired as e:
         outcome = e.result
     except Failure as e:
         outcome = e
@@ -171,7 +179,7 @@ async def _hand_out(
     )
     text = msgspec.json.encode(round_).decode()
     state = states.seal_round(session.broker.secret, text, session.id, request.identity)
-    raise calls.InputRequired(wanted_result(round_.asked, state))
+    raise InputRequired(wanted_result(round_.asked, state))
 
 
 def _before(session: Session, request: Request, row: Row, state: str) -> Call | Round:

@@ -59,7 +59,7 @@ async def make(
         raise Failure("unknown_method", f'tool "{row.name}" does not run as a task', tool=row.name)
     said = read_params(wish, TaskWish)
     wanted = {} if said.ttl is None else {"ttl": int(max(0.0, min(said.ttl, tasks.LONGEST_LIFE * 1000)))}
-    making = calls.Making(msgspec.json.encode(wanted), partial(_tell_state, session))
+    making = calls.making(msgspec.json.encode(wanted), partial(_tell_state, session))
     result = await calls.call(
         session.broker, session.caller, row, arguments, meta, request.ticket, request, making
     )
@@ -127,7 +127,7 @@ async def list_all(session: Session, request: Request) -> bytes:
     """The tasks of this agent that it can ask for here, page by page (5.15)."""
     check_known(session, request)
     cursor = read_params(request.params, ListParams).cursor
-    owner = calls.owner_of(session.caller)
+    owner = session.caller.owner
     bound = ("tasks", session.id)
     after = _BEGINNING if cursor is None else states.unseal(session.broker.secret, cursor, *bound)
     own = [held for held in session.broker.tasks.of(owner) if not held.stateless and _is_there(session, held)]
@@ -183,7 +183,7 @@ def check_known(session: Session, request: Request) -> None:
 def find(session: Session, request: Request, ident: str) -> Held:
     """The task of this agent. Raises Failure `invalid_params` for any other id, which is recorded (n12)."""
     check_known(session, request)
-    held = session.broker.tasks.find(ident, calls.owner_of(session.caller), stateless=request.stateless)
+    held = session.broker.tasks.find(ident, session.caller.owner, stateless=request.stateless)
     if held is None or not _is_there(session, held):
         failure = listing.unknown_task()
         calls.record_unfound(session.broker, session.caller, request.message.method, "", failure)

@@ -84,8 +84,9 @@ async def get(operator: Operator, params: GetPrompt) -> GotPrompt:
     if params.arguments:
         members += b',"arguments":' + msgspec.json.encode(params.arguments)
     with trio.move_on_after(limit):
-        asker = calls.Silent(operator.caller.session)
-        result = await calls.call(operator.broker, operator.caller, row, members, b"", Ticket(), asker)
+        result = await calls.call(
+            operator.broker, operator.caller, row, members, b"", Ticket(), operator.asker
+        )
         return GotPrompt(
             server=row.upstream.name,
             prompt=own,

@@ -84,9 +84,8 @@ async def read(operator: Operator, params: ReadResource) -> ResourceRead:
     row, own = await _find(operator, params)
     limit = math.inf if params.timeout is None else params.timeout
     with trio.move_on_after(limit):
-        asker = calls.Silent(operator.caller.session)
         result = await calls.call(
-            operator.broker, operator.caller, row, b'"uri":' + quoted(own), b"", Ticket(), asker
+            operator.broker, operator.caller, row, b'"uri":' + quoted(own), b"", Ticket(), operator.asker
         )
         return ResourceRead(
             server=row.upstream.name,

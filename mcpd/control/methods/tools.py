@@ -59,9 +59,8 @@ async def call(operator: Operator, params: CallTool) -> Called:
     row = await _find(operator.broker, params)
     limit = math.inf if params.timeout is None else params.timeout
     with trio.move_on_after(limit):
-        asker = calls.Silent(operator.caller.session)
         result = await calls.call(
-            operator.broker, operator.caller, row, bytes(params.arguments), b"", Ticket(), asker
+            operator.broker, operator.caller, row, bytes(params.arguments), b"", Ticket(), operator.asker
         )
         return Called(
             server=row.upstream.name,
