@@ -1,5 +1,4 @@
-// The official TypeScript SDK as an agent on stdio; the same interface as client.py, with the mode of version
-// negotiation ("legacy" or "auto") as the argument.
+// The official TypeScript SDK as an agent on stdio, whom nobody asks; the same interface as client.py.
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
 
@@ -11,14 +10,13 @@ const METHOD_NOT_FOUND = -32601;
 // The SDK says on the console, and so on stdout, that a server does not have a list.
 console.debug = console.error;
 
-const [mode] = process.argv.slice(2);
 const plan = JSON.parse(await text(process.stdin));
 const [command, ...args] = plan.command;
 
 const transport = new StdioClientTransport({ command, args, env: plan.env, stderr: "ignore" });
 const client = new Client(
   { name: "real-test", version: "1" },
-  { capabilities: {}, versionNegotiation: { mode } },
+  { capabilities: {}, versionNegotiation: { mode: plan.mode } },
 );
 await client.connect(transport);
 

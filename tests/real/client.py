@@ -1,8 +1,10 @@
 """The official Python SDK as an agent: list all that a server has, make the calls of a plan, print what came.
 
 stdin: {"command": [...], "env": {...}} or {"url": "http..."} or {"sse": "http..."} (the old transport), and
-"calls": [[tool, arguments], ...]. stdout: {"tools", "resources", "templates", "prompts", "results"}. A call
-that fails is {"error": {"code", "message"}}; a list that the server does not have counts as an empty one.
+"calls": [[tool, arguments], ...], "asked": whether its user, model and roots can be asked for, "mode":
+"auto" or "legacy", of version negotiation.
+stdout: {"tools", "resources", "templates", "prompts", "results"}. A call that fails is
+{"error": {"code", "message"}}; a list that the server does not have counts as an empty one.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from pydantic import FileUrl
 
 METHOD_NOT_FOUND = -32601
 
@@ -57,9 +61,32 @@ def transport(plan: dict[str, Any]) -> Any:
     return stdio_client(StdioServerParameters(command=command, args=args, env=plan["env"]))
 
 
+# -- what it answers where a server asks ---------------------------------------------------------------------
+async def accept(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+    if isinstance(params, types.ElicitRequestURLParams):
+        return types.ElicitResult(action="accept")
+    fields = params.requested_schema["properties"]
+    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
+    return types.ElicitResult(action="accept", content={**defaults, "name": "Ada", "check": True})
+
+
+async def sample(context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+    content = types.TextContent(type="text", text="sampled")
+    return types.CreateMessageResult(role="assistant", content=content, model="none", stop_reason="endTurn")
+
+
+async def roots(context: Any) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///srv/project"), name="project")])
+
+
 async def main() -> None:
     plan = json.load(sys.stdin)
-    async with Client(transport(plan)) as client:
+    answers: dict[str, Any] = {
+        "elicitation_callback": accept,
+        "sampling_callback": sample,
+        "list_roots_callback": roots,
+    }
+    async with Client(transport(plan), mode=plan["mode"], **(answers if plan["asked"] else {})) as client:
         said = {
             "tools": await everything(client.list_tools, "tools"),
             "resources": await everything(client.list_resources, "resources"),

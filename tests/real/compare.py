@@ -24,11 +24,15 @@ from tests.e2e.harness import OPEN, Daemon, until
 from tests.real.plans import Plan, Way
 
 HERE = Path(__file__).parent
+PYTHON = (sys.executable, str(HERE / "client.py"))
+TYPESCRIPT = ("node", str(HERE / "client.mjs"))
 CLIENTS = {
-    "python": (sys.executable, str(HERE / "client.py")),
-    "typescript": ("node", str(HERE / "client.mjs"), "legacy"),
-    "typescript-auto": ("node", str(HERE / "client.mjs"), "auto"),
+    "python": (PYTHON, "auto"),
+    "python-legacy": (PYTHON, "legacy"),
+    "typescript": (TYPESCRIPT, "legacy"),
+    "typescript-auto": (TYPESCRIPT, "auto"),
 }
+"""Each with its mode of version negotiation."""
 LISTS = ("tools", "resources", "templates", "prompts")
 BY_ERA = ("resultType", "ttlMs", "cacheScope", "execution")
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
@@ -45,20 +49,26 @@ def compare(daemon: Daemon, plan: Plan, client: str, way: Way | None = None) -> 
     folder = daemon.home.root / "data"
     places = {"@DIR@": str(folder), "@PORT@": str(free_port())}
     calls = filled([[call.tool, call.arguments] for call in plan.calls], places)
+    asks = {"calls": calls, "asked": plan.asked}
 
     with side(daemon, plan, way, places) as reached:
-        direct = run(daemon, client, {**reached, "calls": calls})
+        direct = run(daemon, client, {**reached, **asks})
     names = {tool["name"] for tool in direct["tools"]}
     called = {call.tool for call in plan.calls}
     assert called == names if plan.whole else called <= names, "the plan calls what there is"
 
     with side(daemon, plan, way, places) as reached:
-        daemon.server(plan.name, {**definition(reached), "default_policy": OPEN})
+        asked = {"sampling": True, "roots": "agent"} if plan.asked else {}
+        daemon.server(plan.name, {**definition(reached), **asked, "default_policy": OPEN})
         daemon.start()
-        # A session's first list does not wait for the slowest of starts.
-        daemon.ctl("test", plan.name)
+        if not plan.asked:
+            # A session's first list does not wait for the slowest of starts. Connected by nobody who can be
+            # asked, though, a server may offer less.
+            daemon.ctl("test", plan.name)
         bridge = [sys.executable, "-I", "-m", "mcpctl", "bridge", "--server", plan.name]
-        bridged = run(daemon, client, {"command": bridge, "env": daemon.environ, "calls": calls})
+        bridged = run(
+            daemon, client, {"command": bridge, "env": daemon.environ, "calls": calls, "asked": plan.asked}
+        )
         assert daemon.end() == 0, daemon.said()
 
     for key in LISTS:
@@ -81,7 +91,12 @@ def same(here: Any, there: Any, where: str) -> None:
     else:
         # True and 1 are equal to Python alone.
         is_same = type(here) is type(there) and here == there
-        assert is_same, f"{where}: {json.dumps(here)[:500]} through mcpd, {json.dumps(there)[:500]} directly"
+        assert is_same, f"{where}: {shown(here)} through mcpd, {shown(there)} directly"
+
+
+def shown(value: Any) -> str:
+    count = f"{len(value)} in " if isinstance(value, list | dict) else ""
+    return count + json.dumps(value)[:500]
 
 
 # -- the server ----------------------------------------------------------------------------------------------
@@ -156,9 +171,10 @@ def filled(value: Any, places: dict[str, str]) -> Any:
 # -- the client ----------------------------------------------------------------------------------------------
 def run(daemon: Daemon, client: str, plan: Json) -> Json:
     """What the client printed, without what eras fill differently."""
+    command, mode = CLIENTS[client]
     done = subprocess.run(
-        CLIENTS[client],
-        input=json.dumps(plan),
+        command,
+        input=json.dumps({**plan, "mode": mode}),
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -69,6 +69,8 @@ class Plan:
     ways: tuple[Way, ...] = ()
     whole: bool = True
     """Whether every tool is called."""
+    asked: bool = False
+    """Whether the agent can be asked for its user, its model and its roots (the Python client alone)."""
 
     @property
     def needs(self) -> Path:
@@ -142,6 +144,21 @@ EVERYTHING = Plan(
         Way("http", npm("server-everything", "streamableHttp"), {"PORT": "@PORT@"}),
         Way("sse", npm("server-everything", "sse"), {"PORT": "@PORT@"}, "/sse", is_old=True),
     ),
+)
+
+ASKING = Plan(
+    "everything-asking",
+    npm("server-everything", "stdio"),
+    (
+        call("get-roots-list"),
+        call("trigger-sampling-request", prompt="Say something", maxTokens=20),
+        call("trigger-elicitation-request"),
+        call("trigger-url-elicitation", UUID, url="https://example.com/"),
+        call("simulate-research-query", topic="tasks", ambiguous=True),
+    ),
+    ways=(Way("http", npm("server-everything", "streamableHttp"), {"PORT": "@PORT@"}),),
+    whole=False,
+    asked=True,
 )
 
 FILESYSTEM = Plan(
