@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . packaging/setup.sh
 
-install_project dev,endpoint -r tests/servers/requirements.txt
+install_project dev -r tests/servers/requirements.txt
 find_node 22
 tests/servers/install.sh suite
 
