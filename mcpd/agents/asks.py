@@ -50,8 +50,9 @@ class Asked(Protocol):
     broker: Broker
     caller: Caller
 
-    def say(self, line: bytes, on: bytes) -> None:
-        """Send a request or a notification. `on`: the agent's own request that it belongs to."""
+    def say(self, line: bytes, on: bytes) -> bool:
+        """Send a request or a notification; False when nobody will read it. `on`: the agent's own request
+        that it belongs to."""
         ...
 
 
@@ -250,8 +251,13 @@ class Asks:
         scope = trio.CancelScope()
         self._open[key] = _Open(request, shown, done, scope)
         question = shown.question
-        self._session.say(jsonrpc.request_line(key, question.method, question.text), request.on)
-        self._nursery.start_soon(self._expire, key, scope)
+        if self._session.say(jsonrpc.request_line(key, question.method, question.text), request.on):
+            self._nursery.start_soon(self._expire, key, scope)
+        else:
+            # Over HTTP the client reads nothing but the answer to its own request.
+            del self._open[key]
+            self.record(request, shown, "unread")
+            done(self._none(shown, "the client cannot be asked now"))
         return key
 
     def answered(self, message: Message) -> None:

@@ -376,9 +376,10 @@ class Session:
         if not self.behind:
             self.outlet.write(jsonrpc.notification_line(method, params), on)
 
-    def say(self, line: bytes, on: bytes) -> None:
-        """Send the agent a request, or what concerns one; unlike a notice it is never left out."""
-        self.outlet.write(line, on)
+    def say(self, line: bytes, on: bytes) -> bool:
+        """Send the agent a request, or what concerns one; unlike a notice it is never left out. False when
+        nobody will read it."""
+        return self.outlet.write(line, on)
 
     async def begin(self, run: Callable[..., Awaitable[object]]) -> None:
         """Start what goes on beside the session's requests, until it ends; return once it has started."""

@@ -777,6 +777,25 @@ async def test_to_answer_an_agent_may_call_the_server_that_asks(
         assert [json.loads(each)["content"]["said"] for each in said] == ["42", "yes"]
 
 
+async def test_a_question_that_nobody_reads_has_no_answer(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over HTTP a client may read nothing but the answer to its request."""
+    async with open_room(home, monkeypatch, s=Asking(elicits)) as room:
+        agent = await room.agent("a", agree)
+        write = agent.write
+
+        def deaf(line: bytes, on: bytes = b"") -> bool:
+            return b'"elicitation/create"' not in line and write(line, on)
+
+        monkeypatch.setattr(agent, "write", deaf)
+        began = trio.current_time()
+        assert json.loads(text(await agent.call("s__do", {}))) == {"action": "cancel"}
+        assert trio.current_time() == began
+        assert len(agent.session.asks) == 0
+        assert [entry.outcome for entry in room.asks()] == ["unread"]
+
+
 class Curious(Asking):
     """Asks whoever reads, or gets a prompt."""
 

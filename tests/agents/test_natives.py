@@ -249,6 +249,16 @@ async def test_what_cannot_be_completed(home: Home, real_clock: None, ref: Any, 
         assert (await agent.refusal("completion/complete", params)).kind == kind
 
 
+@pytest.mark.parametrize("context", ['{"a":1,"a":2}', '{"arguments":{"b":1,"\\u0062":2}}', "[]", "3"])
+async def test_a_context_has_one_meaning_b29(home: Home, real_clock: None, context: str) -> None:
+    async with library(home) as (stage, _):
+        agent = await stage.attach()
+        ref = '{"type":"ref/prompt","name":"books__review"}'
+        params = f'{{"ref":{ref},"argument":{{"name":"a","value":""}},"context":{context}}}'
+        await agent.line(f'{{"jsonrpc":"2.0","id":9,"method":"completion/complete","params":{params}}}')
+        assert (await agent.answer(9))["error"]["code"] == -32602
+
+
 # ----------------------------------------------------------------------- policy
 
 

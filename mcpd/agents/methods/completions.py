@@ -10,7 +10,7 @@ from mcpd.catalog import completion, content
 from mcpd.errors import Failure
 from mcpd.listing import view_now
 from mcpd.protocol import dialect
-from mcpd.protocol.jsonrpc import quoted
+from mcpd.protocol.jsonrpc import check_arguments, quoted
 from mcpd.protocol.shapes import CompleteParams, read_params
 
 METHOD = "completion/complete"
@@ -33,11 +33,14 @@ async def complete(session: Session, request: Request) -> bytes:
         # Completions are declared for all servers together; this one has nothing to suggest.
         return dialect.own_result(completion.NOTHING, request.stateless)
     argument = params.argument
+    context = b"" if bytes(params.context) == b"null" else bytes(params.context)
+    if context:
+        check_arguments(context)
     members = b",".join(
         (
             meant,
             b'"argument":{"name":' + quoted(argument.name) + b',"value":' + quoted(argument.value) + b"}",
-            *((b'"context":' + bytes(params.context),) if params.context else ()),
+            *((b'"context":' + context,) if context else ()),
         )
     )
     result = await calls.call(
