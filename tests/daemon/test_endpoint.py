@@ -231,3 +231,21 @@ async def test_a_stopped_endpoint_opens_no_more(home: Home, real_clock: None) ->
         await endpoint.close()
         endpoint.end_sessions("default")
         endpoint.apply([])
+
+
+async def test_a_body_with_two_ends_is_the_last_of_its_connection(home: Home, real_clock: None) -> None:
+    """What one reader takes for a second request, another takes for the first one's body (RFC 9112 6.1)."""
+    async with running(home) as world:
+        endpoint = await opened(world)
+        await endpoint.open(0)
+        stream = await trio.open_tcp_stream("127.0.0.1", endpoint.port)
+        async with stream:
+            host = "/mcp HTTP/1.1\r\nHost: localhost\r\n"
+            lengths = "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n"
+            await stream.send_all(f"POST {host}{lengths}\r\n0\r\n\r\nGET {host}\r\n".encode())
+            got = b""
+            with trio.fail_after(10):
+                while chunk := await stream.receive_some():
+                    got += chunk
+        assert got.startswith(b"HTTP/1.1 400")
+        assert got.count(b"HTTP/1.1 ") == 1

@@ -55,6 +55,7 @@ class App:
                 await exchange.say(refused.status, refused.body, *refused.extra)
 
     async def _serve(self, head: Head, exchange: Exchange) -> None:
+        heads.check_framing(head)
         heads.check_host(head)
         server = heads.place(head)
         agent = self._agent(head)

@@ -101,6 +101,14 @@ def read_head(method: str, path: bytes, fields: Iterable[tuple[bytes, bytes]]) -
 # ------------------------------------------------------------------ who asks
 
 
+def check_framing(head: Head) -> None:
+    """Raises Refused for a body that ends in one place for one reader and elsewhere for another; what follows
+    on the connection is not read (RFC 9112 6.1)."""
+    if head.get("Transfer-Encoding") and head.get("Content-Length"):
+        words = "a body has either Content-Length or Transfer-Encoding"
+        raise Refused(400, Failure("invalid_request", words), (b"connection", b"close"))
+
+
 def check_host(head: Head) -> None:
     """Raises Refused unless the request was meant for this machine and comes from no other site's page."""
     host = head.only("Host") or ""
