@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,15 @@ def test_without_a_daemon(folder: Path, words: list[str], code: int) -> None:
         assert done.stdout == ""
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What a background job of a shell starts ignores interrupts, and so does what that starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted(daemon: Control, folder: Path) -> None:
     daemon.answers["tools.call"] = Hang()
     with subprocess.Popen(command("call", "fs__wait"), env=environment(folder), cwd=folder) as process:
@@ -216,6 +226,7 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("module", "words"),
     [
