@@ -31,6 +31,10 @@ MOST = 16
 #: Seconds in which questions that belong together come in.
 GATHER = 0.02
 
+#: Seconds for a better answer after one that does not fit: others may wait for the server meanwhile, and most
+#: programs give up.
+SECOND_CHANCE = 15.0
+
 _METHOD_NOT_FOUND = -32601
 _INTERNAL = -32603
 
@@ -152,7 +156,7 @@ class Parked:
         state = states.seal_round(self._session.broker.secret, text, self._session.id, call.request.identity)
         result = wanted_result({key: shown.question for key, (_, shown) in call.questions.items()}, state)
         call.waiter, call.last = None, waiter.on
-        self._nursery.start_soon(self._expire, call, call.round)
+        self._nursery.start_soon(self._expire, call, call.round, LIFE)
         if waiter is call.request:
             self._session.answer_now(waiter.on, jsonrpc.result_line(waiter.key, result))
         else:
@@ -169,9 +173,9 @@ class Parked:
         call.request.ticket.withdraw()
         self._calls.pop(call.number, None)
 
-    async def _expire(self, call: Call, number: int) -> None:
+    async def _expire(self, call: Call, number: int, life: float) -> None:
         """Without a next request the call ends at the server as well."""
-        await trio.sleep(LIFE)
+        await trio.sleep(life)
         if call.round == number and call.is_out:
             self._drop(call)
 
@@ -196,6 +200,7 @@ class Parked:
                 if key in responses
             }
         except BadAnswer as e:
+            self._nursery.start_soon(self._expire, call, call.round, SECOND_CHANCE)
             raise Failure("invalid_params", f"cannot use inputResponses: {e}") from None
         call.wait_for(request)
         for key, answer in settled.items():

@@ -637,6 +637,22 @@ async def test_an_answer_that_does_not_fit_can_be_mended(
         assert "accept" in text(await agent.request("tools/call", retry(state, {**answers, "extra": 1})))
 
 
+async def test_an_answer_that_does_not_fit_is_not_waited_on_for_long(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may wait for their turn at the server, and a program that was refused seldom comes again."""
+    server = Asking(elicits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", agree, modern=True)
+        state, answers = await state_of(agent)
+        with pytest.raises(Refused):
+            await agent.request("tools/call", retry(state, dict.fromkeys(answers, 12345)))
+        await trio.sleep(20)
+        assert server.open == {}, "the call was cancelled at the server"
+        with pytest.raises(Refused):
+            await agent.request("tools/call", retry(state, answers))
+
+
 async def test_the_end_of_a_stream_does_not_take_a_parked_call_back(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
