@@ -85,6 +85,9 @@ def is_remote(transport: str | None, words: list[str]) -> bool:
     by_url = bool(words) and words[0].lower().startswith(("http://", "https://"))
     if transport == "stdio" and by_url:
         raise CallError("usage", "--transport stdio contradicts a URL")
+    if words and "://" in words[0] and not by_url:
+        # Nobody names a command so; as one it would be stored and never found.
+        raise CallError("usage", "a URL begins with http:// or https://", REMOTE_HINT)
     return by_url or transport in ("http", "sse")
 
 

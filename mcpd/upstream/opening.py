@@ -234,9 +234,8 @@ class Opening:
         name = found.protocol_version
         revision = REVISIONS.get(name) if isinstance(name, str) else None
         if revision is None or revision.stateless:
-            self._fail(
-                f"the server answered initialize with the unknown revision {name!r:.60}", "no_common_revision"
-            )
+            what = f"the unknown revision {name!r:.60}" if name is not None else "no revision"
+            self._fail(f"the server answered initialize with {what}", "no_common_revision")
             return []
         self._settle(revision, found.capabilities, found.server_info, found.instructions)
         return [jsonrpc.notification_line("notifications/initialized")]

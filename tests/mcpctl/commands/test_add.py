@@ -98,6 +98,8 @@ def test_what_is_stored(
         (["fs", "--env", "Bearer hunter2=x", "serve"], '"KEY"'),
         (["far", "--header", "Authorization: Bearer hunter2", "https://mcp.example.com"], '"Authorization"'),
         (["far", "--transport", "http"], "no URL given"),
+        (["far", "ftp://mcp.example.com/x"], "begins with http"),
+        (["far", " https://mcp.example.com/x"], "begins with http"),
         (["far", "--transport", "http", "serve"], "no URL given"),
         (["far", "--transport", "sse", "serve", "-y"], "--"),
         (["far", "--transport", "stdio", "https://mcp.example.com"], "contradicts"),
