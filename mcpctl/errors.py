@@ -41,6 +41,7 @@ CODES = {
     "internal": FAILED,
     "invalid_params": USAGE,
     "invalid_request": FAILED,
+    "missing_capability": FAILED,
     "name_taken": FAILED,
     "needs_login": LOGIN_NEEDED,
     "no_such_agent": NOT_FOUND,

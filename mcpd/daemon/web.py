@@ -6,6 +6,7 @@ what it sends from cancellation, and a reader that does not read would hold up t
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any, cast
 
@@ -92,4 +93,6 @@ class _Connection(TCPServer):
             self._idle.pop(self._peer, None)
             if event.idle:
                 self._idle[self._peer] = None
-        await super().protocol_send(event)
+        # For a request that is none hypercorn ends the connection, also under an answer that is on its way.
+        with contextlib.suppress(trio.BusyResourceError):
+            await super().protocol_send(event)

@@ -17,6 +17,9 @@ from mcpd.protocol.revisions import Revision
 #: is queued bounds their number as well.
 COST = 16 * 1024
 
+#: The message that ends a handshake; nothing else may arrive before it (4.1, section 11).
+INITIALIZED = "notifications/initialized"
+
 
 class Launch(msgspec.Struct, frozen=True):
     """Everything that starting a process needs."""

@@ -19,14 +19,13 @@ from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.shapes import CancelledParams, read_result
 from mcpd.transport import answers
-from mcpd.transport.base import COST, ConnectionLost, Ending, Receiver, Unanswered
+from mcpd.transport.base import COST, INITIALIZED, ConnectionLost, Ending, Receiver, Unanswered
 from mcpd.transport.exchange import Exchange, Exchanges
 from mcpd.transport.life import Life
 from mcpd.transport.location import Location
 from mcpd.transport.session import Session
 from mcpd.transport.streams import listen
 
-INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
 
 #: Seconds for a message that brings no answer, and for taking leave of a session.

@@ -13,7 +13,7 @@ from mcpd.protocol.jsonrpc import Message, same_id
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.sse import Event, EventBuffer
 from mcpd.transport import answers
-from mcpd.transport.base import COST, ConnectionLost, Ending, Receiver, Unanswered
+from mcpd.transport.base import COST, INITIALIZED, ConnectionLost, Ending, Receiver, Unanswered
 from mcpd.transport.life import Life
 from mcpd.transport.location import Location
 from mcpd.transport.session import MESSAGE, STREAM, Session
@@ -66,7 +66,11 @@ class LegacySse:
         if self._life.over:
             return False
         self._queued += len(line) + COST
-        self._life.start(partial(self._post, jsonrpc.read(line), line))
+        message = jsonrpc.read(line)
+        self._life.start(partial(self._post, message, line))
+        if message.method == INITIALIZED:
+            # Each message has its own connection, and this one must be the first to arrive (section 11).
+            self._life.hold()
         return True
 
     async def run(self, receiver: Receiver) -> None:
@@ -144,6 +148,8 @@ class LegacySse:
             self._failed(message, answers.unsent(e))
         finally:
             self._queued -= len(line) + COST
+            if message.method == INITIALIZED:
+                self._life.release()
 
     async def _hand_over(self, message: Message, line: bytes) -> None:
         self._posting += 1
