@@ -1,4 +1,4 @@
-"""What the server scenarios are run against: the faces of mcpd before the fixture, and what is beside them."""
+"""What the server scenarios are run against: the faces of mcpd before the fixture, and others beside them."""
 
 from __future__ import annotations
 
