@@ -1,4 +1,4 @@
-"""What the server scenarios are run against: the faces of mcpd before the fixture, and others beside them."""
+"""What the server scenarios are run against: mcpd before the fixture, and the fixture without it."""
 
 from __future__ import annotations
 
