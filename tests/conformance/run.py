@@ -186,7 +186,10 @@ def main(argv: list[str]) -> int:
                 for scenario in scenarios(part, revision):
                     if options.only and scenario not in options.only:
                         continue
-                    counts[one(name, part, reached, scenario, revision, kept)] += 1
+                    outcome = one(name, part, reached, scenario, revision, kept)
+                    if outcome == "failed" and options.again:
+                        outcome = one(name, part, reached, scenario, revision, kept / "again")
+                    counts[outcome] += 1
             row = counts - before
             print(f"# {name} {revision}: {row['passed']} of {row['passed'] + row['failed']}", flush=True)
     if options.output is None and counts["failed"] == 0:
@@ -224,6 +227,11 @@ def parsed(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("what", nargs="*", metavar="PART|REVISION", help="default: all, every revision")
     parser.add_argument("--only", action="append", metavar="SCENARIO", help="this scenario alone; repeatable")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="what failed is tried once more: a busy machine fails its timings",
+    )
     parser.add_argument("--url", help="measure the server at this URL instead of a part")
     parser.add_argument("--token", default="", help="the bearer token for --url")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="keep the suite's results here")
