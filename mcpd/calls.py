@@ -8,7 +8,6 @@ or adds a line here, it never goes round the path.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 import msgspec
@@ -28,8 +27,8 @@ from mcpd.transport.pending import Asker
 from mcpd.upstream.drive import Await, Drive, Make
 from mcpd.upstream.request import Watch, request
 from mcpd.upstream.rounds import Gather, Rounds
+from mcpd.upstream.step import Sending, Step
 from mcpd.upstream.ticket import Superseded, Ticket, Withdrawn
-from mcpd.upstream.upstream import Upstream
 from mcpd.upstream.wishes import Tell
 
 
@@ -50,23 +49,6 @@ class Caller(msgspec.Struct, frozen=True):
         return self.session if anybody else f"agent {self.agent}"
 
 
-#: The step that asks the server, see `upstream.request`.
-Send = Callable[
-    [
-        Upstream,
-        Ticket,
-        str,
-        bytes,
-        bytes,
-        float,
-        float,
-        Asker | None,
-        Callable[[bool], bool],
-        Callable[[], bool],
-    ],
-    Awaitable[bytes],
-]
-
 #: How often a call is decided when what it was decided on changes while it waits for its server.
 DECISIONS = 3
 
@@ -79,7 +61,7 @@ async def call(
     meta: bytes,
     ticket: Ticket,
     asker: Asker | None,
-    send: Send = request,
+    send: Step = request,
 ) -> content.Bounded:
     """One request to one server for one caller: of a tool, or whatever else the row stands for.
 
@@ -107,7 +89,7 @@ async def call(
                 raw = b""
                 break
             try:
-                raw = await _step(row, send, asker)(
+                sending = Sending(
                     row.upstream,
                     ticket,
                     row.method,
@@ -119,6 +101,7 @@ async def call(
                     row.may_replay,
                     partial(_holds, broker, row),
                 )
+                raw = await _step(row, send, asker)(sending)
                 break
             except Superseded:
                 row = await _find_again(broker, row, ticket)
@@ -176,7 +159,7 @@ async def watch(
     await call(broker, caller, row, members, meta, ticket, asker, Watch(watcher, uri, tell))
 
 
-def rounds(gather: Gather, first: bytes = b"") -> Send:
+def rounds(gather: Gather, first: bytes = b"") -> Step:
     """The step that asks the server as often as it wants to know more first; see there."""
     return Rounds(request, gather, first)
 
@@ -186,12 +169,12 @@ def making(wish: bytes, told: Told) -> Making:
     return Making(request, wish, told)
 
 
-def awaiting(held: Held) -> Send:
+def awaiting(held: Held) -> Step:
     """The step for the result of a task, once there is one."""
     return Await(request, held.own, held.connection)
 
 
-def _step(row: Row, send: Send, asker: Asker | None) -> Send:
+def _step(row: Row, send: Step, asker: Asker | None) -> Step:
     """The step that asks the server: where its tool insists on a task that the caller does not know, mcpd
     follows that (8.2)."""
     if row.tool.task != "required" or row.method != "tools/call" or isinstance(send, Make):

@@ -25,7 +25,8 @@ from mcpd.protocol.extensions import TASKS
 from mcpd.rows import Row
 from mcpd.transport.pending import Asker
 from mcpd.upstream.connection import Connection
-from mcpd.upstream.drive import Make, Requests, read
+from mcpd.upstream.drive import Make, read
+from mcpd.upstream.step import Step
 from mcpd.upstream.upstream import Upstream
 
 #: Tasks of one owner, and of all together; then the oldest goes.
@@ -158,7 +159,7 @@ Told = Callable[[Held, bytes], None]
 class Making(Make):
     """The step that makes a task for an agent with a handshake, which follows it itself (5.15)."""
 
-    def __init__(self, ask: Requests, wish: bytes, told: Told) -> None:
+    def __init__(self, ask: Step, wish: bytes, told: Told) -> None:
         """`wish`: the call's `task`, JSON text."""
         super().__init__(ask, wish)
         self.told = told

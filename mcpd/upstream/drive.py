@@ -7,9 +7,7 @@ time and gives the caller its result. Progress and questions go to the caller al
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from math import inf
-from typing import Protocol
 
 import msgspec
 import trio
@@ -21,30 +19,11 @@ from mcpd.protocol.jsonrpc import quoted
 from mcpd.transport.base import ConnectionLost
 from mcpd.transport.pending import Asker, Slot
 from mcpd.upstream.connection import Connection, Followed
-from mcpd.upstream.ticket import Ticket
+from mcpd.upstream.step import Sending, Step
 from mcpd.upstream.upstream import Upstream
 
 #: Seconds that the server has to hear that a task is no longer wanted.
 CANCELLING = 2.0
-
-
-class Requests(Protocol):
-    """`upstream.request`."""
-
-    async def __call__(
-        self,
-        upstream: Upstream,
-        ticket: Ticket,
-        method: str,
-        members: bytes,
-        kept_meta: bytes,
-        idle: float,
-        total: float,
-        asker: Asker | None,
-        may_replay: Callable[[bool], bool],
-        holds: Callable[[], bool],
-        sent: Callable[[Connection, bytes], None] | None = None,
-    ) -> bytes: ...
 
 
 class Thread:
@@ -91,36 +70,21 @@ class Thread:
 class Drive(msgspec.Struct, frozen=True):
     """The step that asks the server, for a tool that only runs as a task: called like `ask`."""
 
-    ask: Requests
+    ask: Step
 
-    async def __call__(
-        self,
-        upstream: Upstream,
-        ticket: Ticket,
-        method: str,
-        members: bytes,
-        kept_meta: bytes,
-        idle: float,
-        total: float,
-        asker: Asker | None,
-        may_replay: Callable[[bool], bool],
-        holds: Callable[[], bool],
-    ) -> bytes:
+    async def __call__(self, sending: Sending) -> bytes:
         """The result of the call. Raises what `ask` does; then the task is cancelled."""
-        thread = Thread(total, asker)
+        upstream = sending.upstream
+        thread = Thread(sending.total, sending.asker)
         try:
-            raw = await self.ask(
-                *(upstream, ticket, method, members + b',"task":{}', kept_meta),
-                *(idle, total, asker, may_replay, holds),
-                sent=thread.begin,
-            )
+            raw = await self.ask(_making(sending, b"{}", thread))
             made = tasks.made_handshake(raw)
             if not made:
                 return raw  # it was done at once
             task = read(upstream, made)
             thread.followed.task = task.id
             connection = upstream.connection
-            look = Look(self.ask, upstream, ticket, task.id, idle, asker, holds, connection)
+            look = Look(self.ask, sending, task.id, connection)
             try:
                 return await look.until_done(thread, task)
             except ServerError:
@@ -136,33 +100,17 @@ class Drive(msgspec.Struct, frozen=True):
 class Make:
     """The step that asks the server for a task that the caller follows itself; called like `ask`."""
 
-    def __init__(self, ask: Requests, wish: bytes) -> None:
+    def __init__(self, ask: Step, wish: bytes) -> None:
         """`wish`: the call's `task`, JSON text."""
         self._ask = ask
         self._wish = wish
         self.thread = Thread(0.0, None)
         """Goes on when a task was made; then whoever keeps that has to end it."""
 
-    async def __call__(
-        self,
-        upstream: Upstream,
-        ticket: Ticket,
-        method: str,
-        members: bytes,
-        kept_meta: bytes,
-        idle: float,
-        total: float,
-        asker: Asker | None,
-        may_replay: Callable[[bool], bool],
-        holds: Callable[[], bool],
-    ) -> bytes:
-        self.thread = thread = Thread(0.0, asker)
+    async def __call__(self, sending: Sending) -> bytes:
+        self.thread = thread = Thread(0.0, sending.asker)
         try:
-            raw = await self._ask(
-                *(upstream, ticket, method, members + b',"task":' + self._wish, kept_meta),
-                *(idle, total, asker, may_replay, holds),
-                sent=thread.begin,
-            )
+            raw = await self._ask(_making(sending, self._wish, thread))
             task = tasks.read_task(tasks.made_handshake(raw))
         except BaseException:
             thread.end()
@@ -182,41 +130,27 @@ class Await(msgspec.Struct, frozen=True):
     come in the end: only so does a server that has died differ from one that works.
     """
 
-    ask: Requests
+    ask: Step
     task: str
     """The server's own id."""
     connection: Connection | None
     """That on which it was made."""
 
-    async def __call__(
-        self,
-        upstream: Upstream,
-        ticket: Ticket,
-        method: str,
-        members: bytes,
-        kept_meta: bytes,
-        idle: float,
-        total: float,
-        asker: Asker | None,
-        may_replay: Callable[[bool], bool],
-        holds: Callable[[], bool],
-    ) -> bytes:
-        thread = Thread(total, asker)
+    async def __call__(self, sending: Sending) -> bytes:
+        thread = Thread(sending.total, sending.asker)
         thread.followed.slot.start(trio.current_time())
-        look = Look(self.ask, upstream, ticket, self.task, idle, asker, holds, self.connection)
+        look = Look(self.ask, sending, self.task, self.connection)
         return await look.until_done(thread, await look.state(thread))
 
 
 class Look(msgspec.Struct, frozen=True):
     """Requests about one task."""
 
-    ask: Requests
-    upstream: Upstream
-    ticket: Ticket
+    ask: Step
+    sending: Sending
+    """What they are asked for."""
     task: str
-    idle: float
-    asker: Asker | None
-    holds: Callable[[], bool]
+    """The server's own id."""
     connection: Connection | None
     """That on which it was made."""
 
@@ -225,33 +159,41 @@ class Look(msgspec.Struct, frozen=True):
         `ask` does."""
         while task.status not in TERMINAL and task.status != "input_required":
             thread.news = trio.Event()
-            with self.ticket.stoppable(), trio.move_on_after(min(task.poll, max(thread.left, 0.0))):
+            with self.sending.ticket.stoppable(), trio.move_on_after(min(task.poll, max(thread.left, 0.0))):
                 await thread.news.wait()
             task = await self.state(thread)
         # What is asked for a task comes while its result is asked for; then that is waited for (5.15).
-        idle = 0.0 if task.status == "input_required" and thread.left < inf else self.idle
+        idle = 0.0 if task.status == "input_required" and thread.left < inf else self.sending.idle
         return tasks.unrelated(await self._ask(thread, "tasks/result", idle))
 
     async def state(self, thread: Thread) -> Task:
-        return read(self.upstream, await self._ask(thread, "tasks/get", self.idle))
+        return read(self.sending.upstream, await self._ask(thread, "tasks/get", self.sending.idle))
 
     async def _ask(self, thread: Thread, method: str, idle: float) -> bytes:
-        if not self.upstream.remembers(self.connection):
+        upstream = self.sending.upstream
+        if not upstream.remembers(self.connection):
             # Its next process may give the id to another caller's task (n03).
             raise self._unknown()
         left = thread.left
         if left <= 0:
             raise Failure(
                 "timed_out",
-                f'server "{self.upstream.name}" did not finish in time',
+                f'server "{upstream.name}" did not finish in time',
                 hint="a longer `timeout_max` can be set under [defaults] in config.toml",
-                server=self.upstream.name,
+                server=upstream.name,
             )
         try:
-            return await self.ask(
-                *(self.upstream, self.ticket, method, b'"taskId":' + quoted(self.task), b""),
-                *(idle, 0.0 if left == inf else left, self.asker, self._may_replay, self._still),
+            about = msgspec.structs.replace(
+                self.sending,
+                method=method,
+                members=b'"taskId":' + quoted(self.task),
+                kept_meta=b"",
+                idle=idle,
+                total=0.0 if left == inf else left,
+                may_replay=self._may_replay,
+                holds=self._still,
             )
+            return await self.ask(about)
         except ServerError as e:
             if thread.lost:
                 raise self._unknown() from None
@@ -259,22 +201,29 @@ class Look(msgspec.Struct, frozen=True):
 
     def _may_replay(self, reached: bool) -> bool:
         """What only asks may be asked again, where somebody knows the answer."""
-        return not self.upstream.forgets
+        return not self.sending.upstream.forgets
 
     def _still(self) -> bool:
         # A new decision cannot take back what runs; and what runs is not begun again.
-        if not self.holds():
+        if not self.sending.holds():
             raise self._unknown()
         return True
 
     def _unknown(self) -> Failure:
+        name = self.sending.upstream.name
         return Failure(
             "outcome_unknown",
-            f'server "{self.upstream.name}" was started anew while it worked on a task, which may or may not'
+            f'server "{name}" was started anew while it worked on a task, which may or may not'
             " have taken effect",
             hint="check before repeating it",
-            server=self.upstream.name,
+            server=name,
         )
+
+
+def _making(sending: Sending, wish: bytes, thread: Thread) -> Sending:
+    """The same request, to be served as a task."""
+    members = sending.members + b',"task":' + wish
+    return msgspec.structs.replace(sending, members=members, sent=thread.begin)
 
 
 def read(upstream: Upstream, text: bytes) -> Task:

@@ -12,8 +12,8 @@ from mcpd.protocol import extensions
 from mcpd.protocol.extensions import TASKS
 from mcpd.protocol.shapes import Acknowledged, StreamMeta, read_result
 from mcpd.transport.base import ConnectionLost
-from mcpd.transport.pending import Asker, Slot
-from mcpd.upstream.ticket import Ticket
+from mcpd.transport.pending import Slot
+from mcpd.upstream.step import Sending
 from mcpd.upstream.upstream import Upstream
 
 #: Seconds that a server may take to say of which tasks it tells.
@@ -58,22 +58,11 @@ class Follow:
         self._answered = trio.Event()
         self._scope = trio.CancelScope()
 
-    async def __call__(
-        self,
-        upstream: Upstream,
-        ticket: Ticket,
-        method: str,
-        members: bytes,
-        kept_meta: bytes,
-        idle: float,
-        total: float,
-        asker: Asker | None,
-        may_replay: Callable[[bool], bool],
-        holds: Callable[[], bool],
-    ) -> bytes:
+    async def __call__(self, sending: Sending) -> bytes:
         """Raises Failure `bad_answer` where the server tells of none of them."""
-        self._nursery.start_soon(self._keep, upstream, method, members)
-        with ticket.stoppable(), trio.move_on_after(ACKNOWLEDGED):
+        upstream = sending.upstream
+        self._nursery.start_soon(self._keep, upstream, sending.method, sending.members)
+        with sending.ticket.stoppable(), trio.move_on_after(ACKNOWLEDGED):
             await self._answered.wait()
         if not self.honoured:
             self._scope.cancel()

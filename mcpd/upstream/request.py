@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -13,39 +12,23 @@ from mcpd.transport.base import ConnectionLost, Unanswered
 from mcpd.transport.pending import Asker, Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.opening import HEADER_MISMATCH
+from mcpd.upstream.step import Sending
 from mcpd.upstream.ticket import Superseded, Ticket, Withdrawn
 from mcpd.upstream.upstream import REACH, Upstream, login_hint
 from mcpd.upstream.wishes import Tell
 
 
-async def request(
-    upstream: Upstream,
-    ticket: Ticket,
-    method: str,
-    members: bytes,
-    kept_meta: bytes,
-    idle: float,
-    total: float,
-    asker: Asker | None,
-    may_replay: Callable[[bool], bool],
-    holds: Callable[[], bool],
-    sent: Callable[[Connection, bytes], None] | None = None,
-) -> bytes:
+async def request(sending: Sending) -> bytes:
     """The result's JSON text.
 
-    `members`: params without braces. `idle`: seconds since the sending or its own last progress,
-    `total`: seconds in all; 0 switches either off (D9). `may_replay(reached)` decides, when the
-    connection is lost under the request, whether it is sent once more after the restart (D3).
-    `holds()` says, after every wait for the server, whether the decision still does. `sent` is told the
-    connection and the id's JSON text of each request.
-
-    Raises Superseded when it does not, ServerError for the server's own error, Failure `unavailable`,
-    `disabled`, `needs_login`, `timed_out`, `outcome_unknown`, `bad_answer`, `too_large`, `busy`, Withdrawn
-    when the ticket is taken back.
+    Raises Superseded when the decision does not hold any more, ServerError for the server's own error,
+    Failure `unavailable`, `disabled`, `needs_login`, `timed_out`, `outcome_unknown`, `bad_answer`,
+    `too_large`, `busy`, Withdrawn when the ticket is taken back.
     """
+    upstream, ticket, asker, holds = sending.upstream, sending.ticket, sending.asker, sending.holds
     written = replayed = relisted = False
     # What is asked about a task begins nothing at the server.
-    about = method.startswith("tasks/")
+    about = sending.method.startswith("tasks/")
     while True:
         connection = upstream.connection
         if asker is not None and asker.abilities and not about and not upstream.told_enough(asker):
@@ -66,18 +49,18 @@ async def request(
             # Nor does waiting for those who are before it.
             with ticket.stoppable():
                 await turns.enter(asker.party)
-        slot = Slot(idle, total, asker)
+        slot = Slot(sending.idle, sending.total, asker)
         try:
             if turns is not None and upstream.connection is not connection:
                 continue
             if turns is not None and not holds():
                 raise Superseded if not written else _unknown(upstream, written)
             ticket.waits_in(slot)
-            told = partial(sent, connection) if sent is not None else None
-            result = await connection.exchange(method, members, kept_meta, slot, told)
+            told = partial(sending.sent, connection) if sending.sent is not None else None
+            result = await connection.exchange(sending.method, sending.members, sending.kept_meta, slot, told)
         except ConnectionLost:
             written = written or slot.written
-            if not replayed and may_replay(slot.written):
+            if not replayed and sending.may_replay(slot.written):
                 replayed = True
                 continue
             raise _unknown(upstream, written) from None
@@ -117,26 +100,15 @@ class Watch(msgspec.Struct, frozen=True):
     """The server's own."""
     tell: Tell
 
-    async def __call__(
-        self,
-        upstream: Upstream,
-        ticket: Ticket,
-        method: str,
-        members: bytes,
-        kept_meta: bytes,
-        idle: float,
-        total: float,
-        asker: Asker | None,
-        may_replay: Callable[[bool], bool],
-        holds: Callable[[], bool],
-    ) -> bytes:
+    async def __call__(self, sending: Sending) -> bytes:
         """Raises what `request` does, and `bad_answer` where a stateless server does not tell of it;
         then nothing is watched."""
+        upstream, ticket = sending.upstream, sending.ticket
         wishes = upstream.wishes
         connection = upstream.connection
         if connection is None:
-            connection = await _reach(upstream, ticket, asker)
-            if not holds():
+            connection = await _reach(upstream, ticket, sending.asker)
+            if not sending.holds():
                 raise Superseded
         if not _tells(connection):
             raise Failure("bad_answer", f'server "{upstream.name}" does not tell of changed resources')
@@ -148,9 +120,7 @@ class Watch(msgspec.Struct, frozen=True):
                     if await wishes.honoured(self.uri):
                         return b"{}"
                 raise Failure("bad_answer", f'server "{upstream.name}" does not tell of this resource')
-            result = await request(
-                upstream, ticket, method, members, kept_meta, idle, total, asker, may_replay, holds
-            )
+            result = await request(sending)
             wishes.agreed(self.uri)
             return result
         except BaseException:

@@ -10,9 +10,8 @@ import trio
 from mcpd.errors import Failure
 from mcpd.protocol.input import ROUNDS as ROUNDS_OF
 from mcpd.protocol.input import Wanted, read_wanted, wants_input
-from mcpd.transport.pending import Asker
-from mcpd.upstream.drive import Requests
-from mcpd.upstream.ticket import Superseded, Ticket
+from mcpd.upstream.step import Sending, Step
+from mcpd.upstream.ticket import Superseded
 from mcpd.upstream.upstream import Upstream
 
 #: Rounds of one request, and the seconds before a round without questions is repeated (5.13).
@@ -27,41 +26,28 @@ Gather = Callable[[Upstream, Wanted], Awaitable[bytes]]
 class Rounds(msgspec.Struct, frozen=True):
     """`ask`, as the step that asks the server, as often as the server wants to know more first (5.13)."""
 
-    ask: Requests
+    ask: Step
     gather: Gather
     first: bytes = b""
     """Members of the first round's params, where the caller has answered before."""
 
-    async def __call__(
-        self,
-        upstream: Upstream,
-        ticket: Ticket,
-        method: str,
-        members: bytes,
-        kept_meta: bytes,
-        idle: float,
-        total: float,
-        asker: Asker | None,
-        may_replay: Callable[[bool], bool],
-        holds: Callable[[], bool],
-    ) -> bytes:
+    async def __call__(self, sending: Sending) -> bytes:
         """Raises what `ask` does, and what `gather` does."""
+        upstream, method = sending.upstream, sending.method
         more = self.first
         pause = PAUSE
         for _ in range(ROUNDS):
-            asked = b",".join(part for part in (members, more) if part)
-            raw = await self.ask(
-                upstream, ticket, method, asked, kept_meta, idle, total, asker, may_replay, holds
-            )
+            asked = b",".join(part for part in (sending.members, more) if part)
+            raw = await self.ask(msgspec.structs.replace(sending, members=asked))
             if method not in ROUNDS_OF or not wants_input(raw):
                 return raw
             wanted = read_wanted(raw)
-            with ticket.stoppable():
+            with sending.ticket.stoppable():
                 if not wanted.input_requests:
                     await trio.sleep(pause)
                     pause = min(2 * pause, PAUSE_MAX)
                 more = await self.gather(upstream, wanted)
-            if not holds():
+            if not sending.holds():
                 raise Superseded
         raise Failure(
             "bad_answer",

@@ -21,6 +21,7 @@ from mcpd.transport.pending import Slot
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.remote import Mirrors, report
 from mcpd.upstream.request import request
+from mcpd.upstream.step import Sending
 from mcpd.upstream.ticket import Superseded, Ticket
 from mcpd.upstream.upstream import Upstream
 from tests.servers.far import Far, bomb
@@ -343,7 +344,18 @@ async def ask(at: World, arguments: bytes, holds: Callable[[], bool] = lambda: T
     members = b'"name":"act","arguments":' + arguments
     with trio.fail_after(20):
         return await request(
-            at.upstream, Ticket(), "tools/call", members, b"", 5.0, 0.0, None, lambda reached: False, holds
+            Sending(
+                at.upstream,
+                Ticket(),
+                "tools/call",
+                members,
+                b"",
+                5.0,
+                0.0,
+                None,
+                lambda reached: False,
+                holds,
+            )
         )
 
 

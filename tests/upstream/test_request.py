@@ -21,6 +21,7 @@ from mcpd.transport import stdio
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.request import request
+from mcpd.upstream.step import Sending
 from mcpd.upstream.ticket import Ticket, Withdrawn
 from mcpd.upstream.upstream import Upstream
 
@@ -56,7 +57,7 @@ async def ask(
 ) -> bytes:
     with trio.fail_after(30):
         return await request(
-            upstream, ticket or Ticket(), method, members, b"", idle, total, None, may_replay, holds
+            Sending(upstream, ticket or Ticket(), method, members, b"", idle, total, None, may_replay, holds)
         )
 
 

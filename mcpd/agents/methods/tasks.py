@@ -16,7 +16,6 @@ from mcpd.agents import states
 from mcpd.agents.asks import Shown
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
-from mcpd.calls import Send
 from mcpd.catalog import tasks
 from mcpd.catalog.content import Bounded, dress
 from mcpd.catalog.tasks import Task
@@ -31,6 +30,7 @@ from mcpd.protocol.shapes import ListParams, MetaParams, TaskParams, TaskWish, U
 from mcpd.rows import Row
 from mcpd.tasks import Held
 from mcpd.upstream.drive import nameless
+from mcpd.upstream.step import Step
 from mcpd.upstream.ticket import Ticket
 
 #: Tasks of one answer to `tasks/list`, and the seconds for their servers to say how they stand.
@@ -217,7 +217,7 @@ async def ask(
     held: Held,
     method: str,
     more: bytes = b"",
-    send: Send | None = None,
+    send: Step | None = None,
 ) -> Bounded:
     """One request about the task to its server. `more`: further members of its params, after a comma."""
     row = request.row = row_of(session, held, method)
