@@ -35,6 +35,9 @@ TELL_WAIT, LEAVE_WAIT = 30.0, 2.0
 #: mcpd send as many as it likes, by pings.
 TELLING = 32
 
+#: Seconds that requests wait for the answer to the GET: some servers give it with the first event.
+LISTEN_WAIT = 0.5
+
 #: Requests under way above which every further message has a connection of its own outside of the pool:
 #: calls that take long must not keep a cancellation or a short call waiting.
 MANY = 50
@@ -161,13 +164,13 @@ class Http:
                     self._places,
                     self._location.stream("POST", heading, line, long_lived=apart) as answer,
                 ):
-                    if answers.is_success(answer.status):
+                    taken = answers.is_success(answer.status)
+                    if taken:
                         await answers.drain(answer)
-                        if message.method == INITIALIZED:
-                            # With what has waited, once the connection is free for it.
-                            self._life.start(self._listen)
                     else:
                         await self._refused(name, answer, named=headers.SESSION in heading)
+                if taken and message.method == INITIALIZED and not self._session.stateless:
+                    await self._listen()
             if late.cancelled_caught:
                 self._remark(f"{name} was not taken within {TELL_WAIT:g} s")
         except HttpFailed as e:
@@ -192,5 +195,15 @@ class Http:
             self._remark(f"{name} was refused: {failure.message}")
 
     async def _listen(self) -> None:
-        if not self._session.stateless:
-            await listen(self._location, self._session, self._life.receiver, self._exchanges.close_answered)
+        """Open the session's own stream before anything is asked: what a server says on it while it is not
+        there is lost with many."""
+        there = trio.Event()
+        self._life.start_held(
+            partial(
+                listen,
+                *(self._location, self._session, self._life.receiver),
+                *(self._exchanges.close_answered, there.set),
+            )
+        )
+        with trio.move_on_after(LISTEN_WAIT):
+            await there.wait()

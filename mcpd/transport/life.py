@@ -35,6 +35,11 @@ class Life:
         else:
             self._nursery.start_soon(task)
 
+    def start_held(self, task: Task) -> None:
+        """Start what the others are held for."""
+        if self._nursery is not None and not self.over:
+            self._nursery.start_soon(task)
+
     def hold(self) -> None:
         self._holding = True
 

@@ -77,11 +77,16 @@ class Pieces:
 
 
 async def listen(
-    location: Location, session: Session, receiver: Receiver, came: Callable[[Message], None]
+    location: Location,
+    session: Session,
+    receiver: Receiver,
+    came: Callable[[Message], None],
+    there: Callable[[], None],
 ) -> None:
     """Hold the session's own stream open where the server has one; that it has none is usual, and quiet.
 
-    `came` sees each message before it is handed on. An outage of a stream that was there is told as `failed`
+    `came` sees each message before it is handed on; `there` is called once the server has answered, or
+    cannot be asked. An outage of a stream that was there is told as `failed`
     of no request. Returns when the server does not offer the stream, or not any more.
     """
     events, backoff, opened = EventBuffer(), Backoff(), False
@@ -89,6 +94,7 @@ async def listen(
         began = trio.current_time()
         try:
             async with location.stream("GET", session.resuming(events.last_id), long_lived=True) as answer:
+                there()
                 if answers.is_stream(answer):
                     opened = True
                     await _hear(answer, events, receiver, came)
@@ -99,6 +105,7 @@ async def listen(
                 elif answer.status not in answers.BUSY:
                     return
         except HttpFailed as e:
+            there()
             receiver.failed(b"", answers.unsent(e))
         if trio.current_time() - began >= LONG_LIVED:
             backoff.reset()

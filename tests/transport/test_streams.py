@@ -57,6 +57,20 @@ async def test_a_server_that_is_busy_at_first_is_asked_for_its_stream_again(stat
         assert ends.ear.failures == [], "a stream that was never there is not missed"
 
 
+@pytest.mark.parametrize(("late", "asked"), [(0.3, 0.3), (40.0, 0.5)])
+async def test_nothing_is_asked_before_the_sessions_stream_is_there(late: float, asked: float) -> None:
+    """What a server says on it before is lost with many; but some answer the GET with the first event only."""
+    async with running(streaming(lambda sent: Reply.streams(FOREVER).after(late))) as ends:
+        await ends.shake_hands()
+        began = trio.current_time()
+        await ends.ask(3)
+        await trio.sleep(1)
+        [get], [call] = ends.web.those("GET"), ends.web.those("tools/call")
+        assert get.at == began
+        assert call.at - began == pytest.approx(asked)
+        assert ends.ear.heard[-1]["id"] == 3
+
+
 async def test_what_comes_on_the_sessions_stream_belongs_to_no_request() -> None:
     asked = {"id": "r1", "method": "roots/list"}
     more = [

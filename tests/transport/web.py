@@ -42,6 +42,12 @@ class Reply:
         self.status = status
         self.body = body
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.wait = 0.0
+        """Seconds until it begins."""
+
+    def after(self, seconds: float) -> Reply:
+        self.wait = seconds
+        return self
 
     @classmethod
     def says(cls, message: Mapping[str, Any], status: int = 200, **headers: str) -> Reply:
@@ -138,6 +144,8 @@ class Web(Client):
         reply = self._serve(sent)
         if isinstance(reply, HttpFailed):
             raise reply
+        if reply.wait:
+            await trio.sleep(reply.wait)
         self.open += 1
         answer = FakeAnswer(reply)
         try:
