@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` would import enum
+import _signal  # type: ignore[import-not-found]  # without stubs; `signal` would import enum
 import os
 import sys
 

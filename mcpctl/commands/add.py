@@ -54,7 +54,7 @@ def first_connection(mcpd: Client, options: Namespace, added: str) -> int:
     told = tuple(found["warnings"])
     tools.left_out = [reason for reason in tools.left_out if not reason.endswith(told)]
     tools.say()
-    output.say(output.visible(f"next: {next_step(options.name, tools.tools)}"))
+    output.say(output.visible(f"next: {next_step(options.name, tools.entries)}"))
     return DONE
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 
 from mcpctl import output
-from mcpctl.errors import CallError
+from mcpctl.commands import SLOW, reach
+from mcpctl.errors import DONE, CallError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, TypeVar
+    from argparse import Namespace
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
     from mcpctl.client import Client
 
-    L = TypeVar("L", bound="Listing")
+    Row = Callable[[Any], Sequence[object]]
 
 #: Pages after which the daemon is taken to be repeating itself: a server has at most 10,000 tools (b24).
 MOST_PAGES = 1000
@@ -24,19 +26,37 @@ MOST_STARTS = 5
 
 
 class Listing:
-    """All pages of one listing. A noun's own class says how its entries look."""
+    """All pages of one listing."""
 
-    noun = ""
-    """The method is `<noun>.list`, and the entries are the member of this name in its answer."""
-    head: tuple[str, ...] = ()
-
-    def __init__(self) -> None:
+    def __init__(self, noun: str, head: tuple[str, ...], row: Row) -> None:
+        """`noun`: the method is `<noun>.list`, and the entries are the member of this name in its answer.
+        `row` gives the cells of one entry, in the order of `head`."""
+        self.noun = noun
+        self.head = head
+        self.row = row
         self.entries: list[Any] = []
         self.left_out: list[str] = []
 
-    def row(self, entry: Any) -> Sequence[object]:
-        """The cells of one entry, in the order of `head`."""
-        raise NotImplementedError
+    def read(self, mcpd: Client, params: dict[str, str], limit: float) -> None:
+        """Read all of it; from the start again when the daemon cannot go on with a changed list."""
+        cursor, starts = "", 1
+        for _ in range(MOST_PAGES):
+            try:
+                page = mcpd.call(
+                    f"{self.noun}.list", {**params, "cursor": cursor} if cursor else params, limit
+                )
+            except CallError as error:
+                if error.kind != "invalid_params" or not cursor or starts == MOST_STARTS:
+                    raise
+                self.entries, self.left_out, cursor, starts = [], [], "", starts + 1
+                continue
+            self.entries += page[self.noun]
+            # The reasons belong to the whole listing and may come with every page.
+            self.left_out += [reason for reason in page["left_out"] if reason not in self.left_out]
+            cursor = page["next_cursor"]
+            if not cursor:
+                return
+        raise CallError("bad_answer", f"cannot read a list of more than {MOST_PAGES} pages")
 
     def text(self) -> str:
         return json.dumps({self.noun: self.entries, "left_out": self.left_out}, ensure_ascii=False)
@@ -50,24 +70,17 @@ class Listing:
             output.note(f"left out: {reason}")
 
 
-def every(kind: type[L], mcpd: Client, params: dict[str, str], limit: float) -> L:
-    """The whole listing; from the start again when the daemon cannot go on with a changed list."""
-    listing, cursor, starts = kind(), "", 1
-    for _ in range(MOST_PAGES):
-        try:
-            page = mcpd.call(f"{kind.noun}.list", {**params, "cursor": cursor} if cursor else params, limit)
-        except CallError as error:
-            if error.kind != "invalid_params" or not cursor or starts == MOST_STARTS:
-                raise
-            listing, cursor, starts = kind(), "", starts + 1
-            continue
-        listing.entries += page[kind.noun]
-        # The reasons belong to the whole listing and may come with every page.
-        listing.left_out += [reason for reason in page["left_out"] if reason not in listing.left_out]
-        cursor = page["next_cursor"]
-        if not cursor:
-            return listing
-    raise CallError("bad_answer", f"cannot read a list of more than {MOST_PAGES} pages")
+def show(listing: Listing, options: Namespace) -> int:
+    """List what `--server` and `--agent` leave, for people or for programs."""
+    given = {"server": options.server, "agent": options.agent}
+    params = {name: value for name, value in given.items() if value}
+    with reach(options) as mcpd:
+        listing.read(mcpd, params, options.timeout or SLOW)
+    if options.json:
+        output.say_json(listing.text())
+    else:
+        listing.say()
+    return DONE
 
 
 def gist(*texts: object) -> str:

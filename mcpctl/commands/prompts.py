@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mcpctl import output
-from mcpctl.commands import SLOW, Command, reach, waiting
-from mcpctl.commands.pages import Listing, every, gist
+from mcpctl.commands import Command, reach, waiting
+from mcpctl.commands.pages import Listing, gist, show
 from mcpctl.commands.tools import GRACE, block_text, decode, is_object, json_object, note_cuts, readable
 from mcpctl.errors import DONE, CallError
 
@@ -17,15 +17,12 @@ if TYPE_CHECKING:
     from mcpctl.commands import Arguments
 
 
-class Prompts(Listing):
-    noun = "prompts"
-    head = ("PROMPT", "ARGUMENTS", "APPROVAL", "DESCRIPTION")
+HEAD = ("PROMPT", "ARGUMENTS", "APPROVAL", "DESCRIPTION")
 
-    def row(self, entry: Any) -> Sequence[object]:
-        arguments = " ".join(
-            f"{each['name']}{'*' if each['required'] else ''}" for each in entry["arguments"]
-        )
-        return entry["name"], arguments or "-", entry["approval"], gist(entry["title"], entry["description"])
+
+def row(entry: Any) -> Sequence[object]:
+    arguments = " ".join(f"{each['name']}{'*' if each['required'] else ''}" for each in entry["arguments"])
+    return entry["name"], arguments or "-", entry["approval"], gist(entry["title"], entry["description"])
 
 
 def prompts(options: Namespace) -> int:
@@ -34,14 +31,7 @@ def prompts(options: Namespace) -> int:
         return get(options)
     if options.prompt is not None or options.tail:
         raise CallError("usage", "the list takes no names", "mcpctl prompts get NAME KEY=VALUE")
-    given = {"server": options.server, "agent": options.agent}
-    with reach(options) as mcpd:
-        listing = every(Prompts, mcpd, {k: v for k, v in given.items() if v}, options.timeout or SLOW)
-    if options.json:
-        output.say_json(listing.text())
-    else:
-        listing.say()
-    return DONE
+    return show(Listing("prompts", HEAD, row), options)
 
 
 def get(options: Namespace) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mcpctl import output
-from mcpctl.commands import SLOW, Command, reach, waiting
-from mcpctl.commands.pages import Listing, every, gist
+from mcpctl.commands import Command, reach, waiting
+from mcpctl.commands.pages import Listing, gist, show
 from mcpctl.commands.tools import GRACE, binary, note_cuts, readable
 from mcpctl.errors import DONE, CallError
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from mcpctl.commands import Arguments
 
 
-class Resources(Listing):
-    noun = "resources"
-    head = ("URI", "TYPE", "APPROVAL", "DESCRIPTION")
+HEAD = ("URI", "TYPE", "APPROVAL", "DESCRIPTION")
 
-    def row(self, entry: Any) -> Sequence[object]:
-        kind = "template" if entry["template"] else entry["mime_type"] or "-"
-        what = gist(entry["title"], entry["label"], entry["description"])
-        return entry["name"], kind, entry["approval"], what
+
+def row(entry: Any) -> Sequence[object]:
+    kind = "template" if entry["template"] else entry["mime_type"] or "-"
+    what = gist(entry["title"], entry["label"], entry["description"])
+    return entry["name"], kind, entry["approval"], what
 
 
 def resources(options: Namespace) -> int:
@@ -33,14 +32,7 @@ def resources(options: Namespace) -> int:
         return read(options)
     if options.uri is not None:
         raise CallError("usage", f'cannot list "{options.uri}"', "mcpctl resources read URI")
-    given = {"server": options.server, "agent": options.agent}
-    with reach(options) as mcpd:
-        listing = every(Resources, mcpd, {k: v for k, v in given.items() if v}, options.timeout or SLOW)
-    if options.json:
-        output.say_json(listing.text())
-    else:
-        listing.say()
-    return DONE
+    return show(Listing("resources", HEAD, row), options)
 
 
 def read(options: Namespace) -> int:

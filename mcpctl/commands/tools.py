@@ -7,7 +7,7 @@ import sys
 
 from mcpctl import output
 from mcpctl.commands import SLOW, Command, reach, waiting
-from mcpctl.commands.pages import Listing, every, gist
+from mcpctl.commands.pages import Listing, gist, show
 from mcpctl.errors import DONE, TOOL_ERROR, CallError
 
 TYPE_CHECKING = False
@@ -23,35 +23,26 @@ if TYPE_CHECKING:
 GRACE = 2.0
 
 
-class Tools(Listing):
-    noun = "tools"
-    head = ("TOOL", "RISK", "APPROVAL", "DESCRIPTION")
-
-    @property
-    def tools(self) -> list[Any]:
-        return self.entries
-
-    def row(self, entry: Any) -> Sequence[object]:
-        what = gist(entry["title"], entry["description"])
-        return entry["name"], entry["risk"], entry["approval"], what
+def tool_listing() -> Listing:
+    """Of `tools.list`."""
+    return Listing("tools", ("TOOL", "RISK", "APPROVAL", "DESCRIPTION"), row)
 
 
-def every_tool(mcpd: Client, params: dict[str, str], limit: float) -> Tools:
+def row(entry: Any) -> Sequence[object]:
+    what = gist(entry["title"], entry["description"])
+    return entry["name"], entry["risk"], entry["approval"], what
+
+
+def every_tool(mcpd: Client, params: dict[str, str], limit: float) -> Listing:
     """`tools.list`, all pages."""
-    return every(Tools, mcpd, params, limit)
+    listing = tool_listing()
+    listing.read(mcpd, params, limit)
+    return listing
 
 
 def tools(options: Namespace) -> int:
     """List tools, with what policy says about them."""
-    given = {"server": options.server, "agent": options.agent}
-    params = {name: value for name, value in given.items() if value}
-    with reach(options) as mcpd:
-        listing = every_tool(mcpd, params, options.timeout or SLOW)
-    if options.json:
-        output.say_json(listing.text())
-    else:
-        listing.say()
-    return DONE
+    return show(tool_listing(), options)
 
 
 def describe(options: Namespace) -> int:

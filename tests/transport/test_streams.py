@@ -59,7 +59,7 @@ async def test_a_server_that_is_busy_at_first_is_asked_for_its_stream_again(stat
 
 @pytest.mark.parametrize(("late", "asked"), [(0.3, 0.3), (40.0, 0.5)])
 async def test_nothing_is_asked_before_the_sessions_stream_is_there(late: float, asked: float) -> None:
-    """What a server says on it before is lost with many; but some answer the GET with the first event only."""
+    """What a server says on it before is lost with many; but some answer the GET with their first event."""
     async with running(streaming(lambda sent: Reply.streams(FOREVER).after(late))) as ends:
         await ends.shake_hands()
         began = trio.current_time()
