@@ -12,9 +12,10 @@ from mcpd.transport.base import ConnectionLost, Unanswered
 from mcpd.transport.pending import Asker, Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.opening import HEADER_MISMATCH
+from mcpd.upstream.refusals import ended, late, unanswered
 from mcpd.upstream.step import Sending
 from mcpd.upstream.ticket import Superseded, Ticket, Withdrawn
-from mcpd.upstream.upstream import REACH, Upstream, login_hint
+from mcpd.upstream.upstream import REACH, Upstream
 from mcpd.upstream.wishes import Tell
 
 
@@ -38,11 +39,11 @@ async def request(sending: Sending) -> bytes:
                 connection = await _reach(upstream, ticket, asker)
             except Failure as e:
                 if written and not isinstance(e, Withdrawn):
-                    raise _unknown(upstream, written) from None
+                    raise ended(upstream.name, upstream.status, written) from None
                 raise
             if not holds():
                 if written:
-                    raise _unknown(upstream, written)
+                    raise ended(upstream.name, upstream.status, written)
                 raise Superseded
         turns = upstream.relay.turns if asker is not None and not about else None
         if turns is not None and asker is not None:
@@ -54,7 +55,7 @@ async def request(sending: Sending) -> bytes:
             if turns is not None and upstream.connection is not connection:
                 continue
             if turns is not None and not holds():
-                raise Superseded if not written else _unknown(upstream, written)
+                raise Superseded if not written else ended(upstream.name, upstream.status, written)
             ticket.waits_in(slot)
             told = partial(sending.sent, connection) if sending.sent is not None else None
             result = await connection.exchange(sending.method, sending.members, sending.kept_meta, slot, told)
@@ -63,9 +64,9 @@ async def request(sending: Sending) -> bytes:
             if not replayed and sending.may_replay(slot.written):
                 replayed = True
                 continue
-            raise _unknown(upstream, written) from None
+            raise ended(upstream.name, upstream.status, written) from None
         except Unanswered as e:
-            raise _unanswered(upstream, e) from None
+            raise unanswered(upstream.definition, e, upstream.ring.clean(e.message)) from None
         except ServerError as e:
             if relisted or not _is_mismatch(upstream, e):
                 raise
@@ -79,7 +80,7 @@ async def request(sending: Sending) -> bytes:
             continue
         except Failure as e:
             if e.kind == "timed_out":
-                raise _late(upstream, slot) from None
+                raise late(upstream.name, slot) from None
             raise
         finally:
             ticket.waits_in(None)
@@ -143,60 +144,3 @@ async def _reach(upstream: Upstream, ticket: Ticket, asker: Asker | None) -> Con
 def _is_mismatch(upstream: Upstream, e: ServerError) -> bool:
     definition = upstream.definition
     return e.server_code == HEADER_MISMATCH and isinstance(definition, Server) and bool(definition.url)
-
-
-_HINTS = {
-    "outcome_unknown": "check before repeating it",
-    "bad_answer": "mcpctl test {name}",
-    "unavailable": "mcpctl test {name}",
-}
-
-
-def _unanswered(upstream: Upstream, e: Unanswered) -> Failure:
-    """What the caller is told instead of an answer that the transport did not bring (b26): a page may repeat
-    the headers that it got."""
-    definition = upstream.definition
-    hint = _HINTS.get(e.kind, "").format(name=upstream.name)
-    if isinstance(definition, Server) and e.reason in ("needs_auth", "access_denied"):
-        hint = login_hint(definition)
-    return Failure(
-        e.kind,
-        f'server "{upstream.name}" did not answer the request: {upstream.ring.clean(e.message)}',
-        hint=e.hint or hint,
-        server=upstream.name,
-        reason=e.reason,
-        **e.data,
-    )
-
-
-def _unknown(upstream: Upstream, reached: bool) -> Failure:
-    status = upstream.status
-    why = f": {status.error}" if status.error else ""
-    if not reached:
-        return Failure(
-            "unavailable",
-            f'server "{upstream.name}" ended before the request reached it{why}',
-            hint=f"mcpctl logs {upstream.name}",
-            server=upstream.name,
-        )
-    return Failure(
-        "outcome_unknown",
-        f'server "{upstream.name}" ended during the request, which may or may not have taken effect{why}',
-        hint="check before repeating it",
-        server=upstream.name,
-    )
-
-
-def _late(upstream: Upstream, slot: Slot) -> Failure:
-    if slot.used_up:
-        why = f"did not finish within {slot.total:g} s"
-        hint = "a longer `timeout_max` can be set under [defaults] in config.toml"
-    else:
-        why = f"gave no answer and no progress for {slot.idle:g} s"
-        hint = "a longer `timeout` can be set in the server's default_policy"
-    return Failure(
-        "timed_out",
-        f'server "{upstream.name}" {why}; the request was cancelled',
-        hint=hint,
-        server=upstream.name,
-    )

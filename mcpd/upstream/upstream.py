@@ -23,7 +23,7 @@ from mcpd.errors import Failure, ServerError
 from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Unanswered
 from mcpd.transport.pending import Asker
 from mcpd.transport.stdio import StderrRing
-from mcpd.upstream import retry
+from mcpd.upstream import refusals, retry
 from mcpd.upstream.attempt import Attempt, Surroundings
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.fetch import Primitive
@@ -266,42 +266,15 @@ class Upstream:
 
     def _refuse_blocked(self) -> None:
         if self._block == "disabled":
-            raise Failure(
-                "disabled",
-                f'server "{self.name}" is disabled',
-                hint=f"mcpctl enable {self.name}",
-                server=self.name,
-            )
+            raise refusals.disabled(self.name)
         if self._block == "removed":
-            raise Failure("no_such_server", f'server "{self.name}" was removed', server=self.name)
+            raise refusals.removed(self.name)
         if self._block == "held" or not isinstance(self.definition, Server):
             raise self._unavailable()
 
     def _unavailable(self) -> Failure:
-        """What the agent that wanted this server is told: reason and next step (b26)."""
-        status = self.status
-        text = f'server "{self.name}" is {status.state}'
-        if status.reason and status.reason != status.state:
-            text += f" ({status.reason})"
-        if status.error:
-            text += f": {status.error}"
-        if self.held and self.held not in text:
-            text += f"; {self.held}"
-        data: dict[str, object] = {"server": self.name, "reason": status.reason}
-        wait = max(0.0, self._not_before - trio.current_time())
-        if wait:
-            data["retry_after"] = round(wait, 1)
-        kind = "needs_login" if status.state == "needs_auth" else "unavailable"
-        return Failure(kind, text, hint=self._next_step(), **data)
-
-    def _next_step(self) -> str:
-        """What a person can do about the status (b26, b27)."""
-        if self.held:
-            return "mcpctl reload"
-        definition = self.definition
-        if isinstance(definition, Server) and self.status.reason in ("needs_auth", "access_denied"):
-            return login_hint(definition)
-        return f"mcpctl logs {self.name}; mcpctl reconnect {self.name}"
+        wait = self._not_before - trio.current_time()
+        return refusals.unavailable(self.definition, self.status, self.held, wait)
 
     # ------------------------------------------------------------ for the owner
 
@@ -678,16 +651,6 @@ class Upstream:
 
     def _remark(self, text: str) -> None:
         self.ring.add(f"[mcpd] {text}")
-
-
-def login_hint(server: Server) -> str:
-    """How a person lets mcpd in: only by a header, until it can log in by itself (b27)."""
-    names = [name for name in server.headers if name.lower() == "authorization"] or list(server.headers)
-    if names:
-        what = f'write a value that the server accepts for the header "{names[0]}"'
-    else:
-        what = 'write headers = { Authorization = "Bearer ..." }'
-    return f"{what} into {server.source}, then: mcpctl reload"
 
 
 def _held_values(definition: Server | Faulty) -> tuple[str, ...]:
