@@ -315,7 +315,8 @@ async def test_when_the_tools_fail_nothing_else_is_waited_for() -> None:
 
 async def test_a_lost_connection_is_not_the_failure_of_a_list() -> None:
     def lose(params: dict[str, Any]) -> None:
-        server.connection.lose()
+        # As by a transport: not while the request is still being written.
+        trio.lowlevel.current_trio_token().run_sync_soon(server.connection.lose)
 
     server = Lister(lambda params: tools("t"), capabilities=ALL, others={"prompts/list": lose})
     with pytest.raises(ConnectionLost):
