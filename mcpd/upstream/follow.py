@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import trio
 
-from mcpd.errors import Failure, ServerError
+from mcpd.errors import Failure
 from mcpd.protocol import extensions
 from mcpd.protocol.extensions import TASKS
 from mcpd.protocol.shapes import Acknowledged, StreamMeta, read_result
-from mcpd.transport.base import ConnectionLost
-from mcpd.transport.pending import Slot
+from mcpd.upstream.connection import Connection
 from mcpd.upstream.step import Sending
+from mcpd.upstream.subscription import Subscription, again
 from mcpd.upstream.upstream import Upstream
 
 #: Seconds that a server may take to say of which tasks it tells.
 ACKNOWLEDGED = 10.0
-
-#: Seconds until a lost stream is asked for again; doubles up to a minute.
-AGAIN = 1.0
-AGAIN_MAX = 60.0
 
 _DECLARED = extensions.encode({TASKS: {}})
 
@@ -54,14 +51,15 @@ class Follow:
         self._ids = ids
         self._tell = tell
         self._again = again
-        self._key = b""
+        # What becomes of it the agent hears on its own stream.
+        self._stream = Subscription(lambda text: None)
         self._answered = trio.Event()
         self._scope = trio.CancelScope()
 
     async def __call__(self, sending: Sending) -> bytes:
         """Raises Failure `bad_answer` where the server tells of none of them."""
         upstream = sending.upstream
-        self._nursery.start_soon(self._keep, upstream, sending.method, sending.members)
+        self._nursery.start_soon(self._keep, upstream, sending.members)
         with sending.ticket.stoppable(), trio.move_on_after(ACKNOWLEDGED):
             await self._answered.wait()
         if not self.honoured:
@@ -69,59 +67,35 @@ class Follow:
             raise Failure("bad_answer", f'server "{upstream.name}" does not tell of its tasks')
         return b"{}"
 
-    async def _keep(self, upstream: Upstream, method: str, members: bytes) -> None:
+    async def _keep(self, upstream: Upstream, members: bytes) -> None:
         """The stream, again after each loss, until the nursery ends or the server refuses."""
         upstream.follows.add(self)
         try:
             with self._scope:
-                await self._keep_open(upstream, method, members)
+                await again(partial(self._hold, upstream, upstream.connection, members))
         finally:
             upstream.follows.discard(self)
             self._answered.set()
 
-    async def _keep_open(self, upstream: Upstream, method: str, members: bytes) -> None:
-        wait = AGAIN
-        first = upstream.connection
-        while True:
-            began = trio.current_time()
-            connection = upstream.connection
-            if not upstream.remembers(first):
-                return  # its next process may give the ids to others (n03)
-            if connection is not None and connection.announces(TASKS):
-                slot = Slot(0.0, 0.0, stream=True)
-                slot.extensions = _DECLARED
-                try:
-                    await connection.exchange(method, members, b"", slot, self._opened)
-                except ConnectionLost:
-                    pass  # the server ended this stream, or everything
-                except Failure as e:
-                    if isinstance(e, ServerError):
-                        return
-                finally:
-                    self._key = b""
-            if trio.current_time() - began > AGAIN_MAX:
-                wait = AGAIN
-            await trio.sleep(wait)
-            wait = min(wait * 2, AGAIN_MAX)
-
-    def _opened(self, key: bytes) -> None:
-        self._key = key
+    async def _hold(self, upstream: Upstream, first: Connection | None, members: bytes) -> bool:
+        if not upstream.remembers(first):
+            return False  # its next process may give the ids to others (n03)
+        connection = upstream.connection
+        if connection is None or not connection.announces(TASKS):
+            return True
+        return await self._stream.hold(connection, members, _DECLARED)
 
     def notice(self, method: str, params: bytes) -> None:
         """Take a notification of the server that concerns no request; only those of this stream count."""
         if method == "notifications/tasks":
             about = read_result(params or b"{}", _About)
-            if about is not None and self._is_ours(about.meta) and about.task_id in self._ids:
+            if about is not None and self._stream.is_ours(about.meta) and about.task_id in self._ids:
                 self._tell(about.task_id, params)
         elif method == "notifications/subscriptions/acknowledged":
             said = read_result(params or b"{}", Acknowledged)
-            if said is None or not self._is_ours(said.meta):
+            if said is None or not self._stream.is_ours(said.meta):
                 return
             self.honoured = self._ids & frozenset(said.notifications.task_ids)
             if self._answered.is_set():
                 self._again()
             self._answered.set()
-
-    def _is_ours(self, meta: StreamMeta) -> bool:
-        # Some servers echo a number as text.
-        return self._key != b"" and bytes(meta.subscription).strip(b'"') == self._key

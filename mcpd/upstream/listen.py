@@ -8,23 +8,14 @@ resources are the matter of `wishes`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
-import trio
 
-from mcpd.errors import Failure, ServerError
 from mcpd.protocol.shapes import Acknowledged, ListenFilter, StreamMeta, read_result
-from mcpd.transport.base import ConnectionLost
-from mcpd.transport.pending import Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.fetch import Primitive, primitives
-
-#: Seconds until a lost stream is asked for again; doubles up to a minute.
-LISTEN_AGAIN = 1.0
-LISTEN_AGAIN_MAX = 60.0
-
-_METHOD_NOT_FOUND = -32601
-_INVALID_PARAMS = -32602
+from mcpd.upstream.subscription import Subscription, again
 
 
 class _Notice(msgspec.Struct):
@@ -43,8 +34,7 @@ class Listener:
     def __init__(self, changed: Callable[[Primitive], None], remark: Callable[[str], None]) -> None:
         self._changed = changed
         self._remark = remark
-        self._id = b""
-        """The id's JSON text of the open request; empty when there is none."""
+        self._stream = Subscription(remark)
         self._asked: tuple[Primitive, ...] = ()
         self._honoured: tuple[Primitive, ...] = ()
         """What of that the server has promised, as long as the request is open."""
@@ -58,12 +48,12 @@ class Listener:
     def heard(self, params: bytes) -> bool:
         """Whether a notice came on the stream; others are not to be believed in 2026-07-28 (4.8)."""
         notice = read_result(params or b"{}", _Notice)
-        return notice is not None and self._is_ours(notice.meta)
+        return notice is not None and self._stream.is_ours(notice.meta)
 
     def acknowledged(self, params: bytes) -> None:
         """The server says what of a stream it honours; compared with what was asked for (5.14)."""
         said = read_result(params or b"{}", Acknowledged)
-        if said is None or not self._is_ours(said.meta):
+        if said is None or not self._stream.is_ours(said.meta):
             return
         found = said.notifications
         honoured: dict[Primitive, bool] = {
@@ -76,28 +66,12 @@ class Listener:
         if missing:
             self._remark(f"changes of its {' and '.join(missing)} are not announced, though asked for")
 
-    def _is_ours(self, meta: StreamMeta) -> bool:
-        # Our ids are numbers; some servers echo one as text.
-        return self._id != b"" and bytes(meta.subscription).strip(b'"') == self._id
-
     async def run(self, connection: Connection) -> None:
         """Ask a stateless server for what it offers to announce, again after each loss. Until cancelled,
         or the server refuses."""
         self._asked = announced(connection)
-        if not connection.settled.revision.stateless or not self._asked:
-            return
-        wait = LISTEN_AGAIN
-        while True:
-            began = trio.current_time()
-            if not await self._listen(connection):
-                return
-            # Nothing is replayed, so everything is listed again.
-            for primitive in self._asked:
-                self._changed(primitive)
-            if trio.current_time() - began > LISTEN_AGAIN_MAX:
-                wait = LISTEN_AGAIN
-            await trio.sleep(wait)
-            wait = min(wait * 2, LISTEN_AGAIN_MAX)
+        if connection.settled.revision.stateless and self._asked:
+            await again(partial(self._listen, connection))
 
     async def _listen(self, connection: Connection) -> bool:
         """One request, until it ends; whether another may do better."""
@@ -107,23 +81,14 @@ class Listener:
             resources_list_changed="resources" in self._asked,
         )
         members = b'"notifications":' + msgspec.json.encode(wanted)
-        slot = Slot(0.0, 0.0, stream=True)
         try:
-            await connection.exchange("subscriptions/listen", members, b"", slot, self._opened)
-        except ConnectionLost:
-            # The server ended this stream, or everything; then this task is cancelled presently.
-            pass
-        except Failure as e:
-            self._remark(f"subscriptions/listen ended: {e.message}")
-            if isinstance(e, ServerError) and e.server_code in (_METHOD_NOT_FOUND, _INVALID_PARAMS):
-                return False
+            better = await self._stream.hold(connection, members)
         finally:
-            self._id = b""
             self._honoured = ()
-        return True
-
-    def _opened(self, key: bytes) -> None:
-        self._id = key
+        # Nothing is replayed, so everything is listed again.
+        for primitive in self._asked if better else ():
+            self._changed(primitive)
+        return better
 
 
 def announced(connection: Connection) -> tuple[Primitive, ...]:

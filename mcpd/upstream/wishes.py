@@ -13,11 +13,12 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from mcpd.errors import Failure, ServerError
+from mcpd.errors import Failure
 from mcpd.protocol.shapes import LEVELS, USUAL_LEVEL, Acknowledged, UriParams, read_result
 from mcpd.transport.base import ConnectionLost
 from mcpd.transport.pending import Slot
 from mcpd.upstream.connection import Connection
+from mcpd.upstream.subscription import Subscription, again
 
 #: Seconds for a request of mcpd's own, which no agent waits for.
 TIMEOUT = 30.0
@@ -25,17 +26,10 @@ TIMEOUT = 30.0
 #: Seconds that a server may take to acknowledge a subscription.
 ACKNOWLEDGED = 10.0
 
-#: Seconds until a lost stream is asked for again; doubles up to a minute.
-AGAIN = 1.0
-AGAIN_MAX = 60.0
-
 #: URIs that sessions watch at one server together, and that one of them does; the server is told of each
 #: again after a restart.
 WATCHED = 4096
 WATCHED_BY_ONE = 1000
-
-_METHOD_NOT_FOUND = -32601
-_INVALID_PARAMS = -32602
 
 Tell = Callable[[str, str], None]
 """Told the watched URI and the one that changed, which may lie below it (5.3)."""
@@ -137,7 +131,7 @@ class Wishes:
             said = read_result(params or b"{}", Acknowledged)
             for stream in self._streams if said is not None else ():
                 assert said is not None
-                if stream.id and stream.id == bytes(said.meta.subscription):
+                if stream.subscription.is_ours(said.meta):
                     self._acknowledged(stream, frozenset(said.notifications.resource_subscriptions))
 
     def _updated(self, uri: str) -> None:
@@ -188,7 +182,7 @@ class Wishes:
 
     async def _keep_telling(self, connection: Connection, start: Callable[[bytes], None]) -> None:
         self._logs = "logging" in connection.settled.capabilities
-        again, self._agreed = self._agreed & self._watched.keys(), set()
+        lost, self._agreed = self._agreed & self._watched.keys(), set()
         while True:
             news = self._news
             level = self.level
@@ -198,12 +192,12 @@ class Wishes:
                 self._told = level
                 self._tell()
             start(b"")
-            for uri in again:
+            for uri in lost:
                 self._agreed.add(uri)
                 await self._ask(connection, "resources/subscribe", _uri(uri))
                 # What happened while there was no connection is told by nobody.
                 self._updated(uri)
-            again = set()
+            lost = set()
             for uri in self._agreed - self._watched.keys():
                 self._agreed.discard(uri)
                 await self._ask(connection, "resources/unsubscribe", _uri(uri))
@@ -239,7 +233,7 @@ class Wishes:
         asked = frozenset(self._watched)
         if asked == (self._streams[-1].asked if self._streams else frozenset()):
             return
-        stream = _Stream(asked)
+        stream = _Stream(asked, self._remark)
         self._streams.append(stream)
         if asked:
             nursery.start_soon(self._keep_stream, connection, stream)
@@ -252,39 +246,27 @@ class Wishes:
     async def _keep_stream(self, connection: Connection, stream: _Stream) -> None:
         uris = msgspec.json.encode(sorted(stream.asked))
         members = b'"notifications":{"resourceSubscriptions":' + uris + b"}"
-        wait = AGAIN
+
+        async def hold() -> bool:
+            better = await stream.subscription.hold(connection, members)
+            if not better:
+                self._acknowledged(stream, frozenset())
+            return better
+
         with stream.scope:
-            while True:
-                began = trio.current_time()
-                try:
-                    slot = Slot(0.0, 0.0, stream=True)
-                    await connection.exchange("subscriptions/listen", members, b"", slot, stream.opened)
-                except ConnectionLost:
-                    pass  # the server ended this stream, or everything; then this task is cancelled presently
-                except Failure as e:
-                    self._remark(f"subscriptions/listen ended: {e.message}")
-                    if isinstance(e, ServerError) and e.server_code in (_METHOD_NOT_FOUND, _INVALID_PARAMS):
-                        self._acknowledged(stream, frozenset())
-                        return
-                if trio.current_time() - began > AGAIN_MAX:
-                    wait = AGAIN
-                await trio.sleep(wait)
-                wait = min(wait * 2, AGAIN_MAX)
+            await again(hold)
 
 
 class _Stream:
     """One subscription at a stateless server."""
 
-    def __init__(self, asked: frozenset[str]) -> None:
+    def __init__(self, asked: frozenset[str], remark: Callable[[str], None]) -> None:
         self.asked = asked
         self.honoured: frozenset[str] = frozenset()
         self.answered = trio.Event()
         """It has been acknowledged, or refused."""
-        self.id = b""
+        self.subscription = Subscription(remark)
         self.scope = trio.CancelScope()
-
-    def opened(self, key: bytes) -> None:
-        self.id = key
 
 
 def lies_in(uri: str, watched: str) -> bool:

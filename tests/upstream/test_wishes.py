@@ -60,7 +60,7 @@ class Server:
                 self.says(id=message["id"], result={})
         return True
 
-    def acknowledge(self, stream: int, uris: list[str]) -> None:
+    def acknowledge(self, stream: int | str, uris: list[str]) -> None:
         about = {"_meta": {META_SUBSCRIPTION: stream}, "notifications": {"resourceSubscriptions": uris}}
         self.says(method="notifications/subscriptions/acknowledged", params=about)
 
@@ -244,11 +244,23 @@ async def test_odd_notices_are_nobodys() -> None:
         updates: list[Any] = [{}, {"uri": 1}, {"uri": "note:///10"}, []]
         for params in updates:
             server.says(method="notifications/resources/updated", params=params)
-        answers: list[Any] = [{}, {"_meta": {META_SUBSCRIPTION: "3"}}, {"notifications": 1}]
+        answers: list[Any] = [{}, {"_meta": {META_SUBSCRIPTION: "4"}}, {"notifications": 1}]
         for params in answers:
             server.says(method="notifications/subscriptions/acknowledged", params=params)
         await quiet()
         assert one.news == []
+
+
+async def test_the_number_of_a_stream_may_come_back_as_text() -> None:
+    """Some servers echo numbers so (2); once such a stream was never taken as agreed to."""
+    wanted = Wishes(lambda text: None)
+    async with kept(wanted, "2026-07-28") as server:
+        server.mute = True
+        Told("a", wanted).watches("note:///1")
+        await quiet()
+        [ident] = server.streams
+        server.acknowledge(str(ident), ["note:///1"])
+        assert await wanted.honoured("note:///1")
 
 
 def test_watched_resources_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
