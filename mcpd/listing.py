@@ -60,12 +60,8 @@ async def view(broker: Broker, key: ViewKey, waiter: str = "", primitive: Primit
     return view_now(broker, key)
 
 
-async def operator_view(broker: Broker) -> View:
-    """Like `view`, of everything that can be called, in the default spelling: for the operator alone."""
-    return await view(broker, OPERATOR_KEY)
-
-
 def operator_view_now(broker: Broker) -> View:
+    """Everything that can be called, in the default spelling: for the operator alone."""
     return view_now(broker, OPERATOR_KEY)
 
 

@@ -195,7 +195,7 @@ async def test_the_operator_sees_everything_that_can_be_called(home: Home, real_
     write_config(home, "[agents.default]\nallowed_tools = []\n")
     write_server(home, "tiny", **tiny())
     async with staged(home) as stage:
-        assert len((await listing.operator_view(stage.broker)).rows) == 7
+        assert len((await listing.view(stage.broker, listing.OPERATOR_KEY)).rows) == 7
         assert len((await listing.view(stage.broker, DEFAULT)).rows) == 0
 
 

@@ -56,10 +56,6 @@ class Retry(msgspec.Struct, frozen=True, rename="camel"):
     input_responses: msgspec.Raw = ABSENT
     request_state: str | None = None
 
-    @property
-    def is_first(self) -> bool:
-        return not self.input_responses and self.request_state is None
-
 
 class _Typed(msgspec.Struct, rename="camel"):
     result_type: msgspec.Raw = ABSENT

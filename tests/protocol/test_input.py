@@ -109,10 +109,9 @@ def test_a_result_for_an_agent_reads_as_what_was_wanted() -> None:
 ASKED_RAW = input_.read_wanted(text({"inputRequests": {"x": ASKED}})).input_requests["x"].params
 
 
-def test_a_retry_is_told_from_a_first_request() -> None:
-    assert input_.read_retry(b'{"name":"x"}').is_first
-    assert not input_.read_retry(b'{"name":"x","requestState":""}').is_first
-    assert not input_.read_retry(b'{"name":"x","inputResponses":{}}').is_first
+def test_an_empty_state_is_not_an_absent_one() -> None:
+    assert input_.read_retry(b'{"name":"x"}').request_state is None
+    assert input_.read_retry(b'{"name":"x","requestState":""}').request_state == ""
 
 
 @pytest.mark.parametrize("params", [b'{"requestState":5}', b"[]", b"{"])
