@@ -207,7 +207,7 @@ def _warnings(config: Config, upstream: Upstream) -> tuple[str, ...]:
 def _all_problems(broker: Broker) -> tuple[Problem, ...]:
     """Of the files, of what waits in them, of the databases and of the daemon itself, each once."""
     held = (_held(broker, name, why) for name, why in broker.held.items())
-    stored = (*broker.state.problems, *broker.journal.problems)
+    stored = (*broker.store.problems, *broker.journal.problems)
     listening = (Problem("", "", broker.endpoint.problem),) if broker.endpoint.problem else ()
     found = (*broker.config.problems, *held, *stored, *broker.troubles, *listening)
     return tuple(dict.fromkeys(found))

@@ -11,6 +11,7 @@ import trio
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Problem, Server
 from mcpd.consent.state import StateBook
+from mcpd.consent.store import Store
 from mcpd.errors import Failure
 from mcpd.journal import Journal
 from mcpd.protocol.abilities import Ability
@@ -109,9 +110,9 @@ class Broker:
     config: Config
     fleet: Fleet
     journal: Journal
-    state: StateBook
+    store: Store
+    """state.db, which the books are kept in."""
     changes: Changes
-    views: Views
     config_dir: str
     control_socket: str
     agents_dir: str
@@ -136,3 +137,9 @@ class Broker:
     endpoint: Endpoint = field(default_factory=NoEndpoint)
     editing: trio.Lock = field(default_factory=trio.Lock)
     """Held by whoever changes the configuration; see `admin`."""
+    state: StateBook = field(init=False)
+    views: Views = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = StateBook(self.store)
+        self.views = Views(self.changes)

@@ -1,58 +1,18 @@
 """What people have switched, accepted and handed out: servers, definitions, the endpoint and its tokens
 (b31, a03, n23).
 
-The file is state.db. Everything is read once, when it is opened; each change is written
-through to the disk before it counts and before the method returns: a few milliseconds
-that may be spent in the trio thread, because people cause them, not calls.
+Everything is read once, when the book is made; each change is written through before it counts.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from mcpd.api.endpoint import PORT
-from mcpd.config.spec import Problem
-from mcpd.database import Schema, open_database, reason
+from mcpd.consent.store import Store
 from mcpd.errors import Failure
-
-_SERVERS = """
-    create table servers (
-        name text primary key,
-        enabled integer not null,
-        accepted_digest text,
-        changed_at real not null
-    )
-"""
-#: Of the endpoint there is one row at most.
-_ENDPOINT = """
-    create table tokens (
-        agent text primary key,
-        digest blob not null,
-        made_at real not null
-    );
-    create table endpoint (
-        number integer primary key check (number = 1),
-        enabled integer not null,
-        port integer not null
-    )
-"""
-
-SCHEMA = Schema(
-    version=2,
-    script=f"{_SERVERS}; {_ENDPOINT}",
-    probe="""
-    select servers.name, servers.enabled, accepted_digest, changed_at, agent, digest, made_at, number, port
-    from servers, tokens, endpoint limit 1
-    """,
-    steps={1: _ENDPOINT},
-)
-#: With the rollback journal a commit is on the disk, and the database is one file.
-_PRAGMAS = ("journal_mode = delete", "synchronous = full")
-
 
 _PUT = "insert or replace into servers values (?, ?, ?, ?)"
 
@@ -78,31 +38,20 @@ class EndpointSwitch(NamedTuple):
 
 
 class StateBook:
-    """The only owner of state.db. Not for use by several threads at once.
+    """The only owner of these tables of state.db."""
 
-    Raises Failure when it is made: "refused" for a file of a newer version,
-    "not_writable". A damaged file is set aside, nothing in it counts, and `problems`
-    says so.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._connection, aside = open_database(path, SCHEMA, _PRAGMAS)
-        self.problems: tuple[Problem, ...] = ()
-        if aside is not None:
-            what = "damaged: what was switched off or accepted in it is forgotten"
-            self.problems = (Problem(str(path), "", f"{what}; it is now {aside}"),)
-        rows = self._connection.execute("select name, enabled, accepted_digest from servers")
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        rows = store.rows("select name, enabled, accepted_digest from servers")
         self._unwritten: set[str] = set()
         """Servers that are off here and, by the file, on."""
         self._rows = {name: _Row(bool(enabled), digest) for name, enabled, digest in rows}
-        tokens = self._connection.execute("select agent, digest, made_at from tokens")
+        tokens = store.rows("select agent, digest, made_at from tokens")
         self._tokens = {agent: Token(bytes(digest), made_at) for agent, digest, made_at in tokens}
-        switch = self._connection.execute("select enabled, port from endpoint").fetchone()
-        self._endpoint = EndpointSwitch(bool(switch[0]), switch[1]) if switch else EndpointSwitch()
-
-    def close(self) -> None:
-        self._connection.close()
+        switches = store.rows("select enabled, port from endpoint")
+        self._endpoint = EndpointSwitch()
+        for enabled, port in switches:
+            self._endpoint = EndpointSwitch(bool(enabled), port)
 
     def switched_off(self) -> frozenset[str]:
         """The servers that `mcpctl disable` has switched off."""
@@ -137,23 +86,17 @@ class StateBook:
         if not rows:
             return
         now = time.time()
-        what = "keep what was accepted"
-        self._write(what, "begin immediate", ())
-        try:
-            for name, row in rows.items():
-                self._write(what, _PUT, (name, row.enabled, row.accepted, now))
-            self._write(what, "commit", ())
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("rollback")
-            raise
+        puts = [(_PUT, (name, row.enabled, row.accepted, now)) for name, row in rows.items()]
+        self._store.write("keep what was accepted", *puts)
         self._rows.update(rows)
         self._unwritten -= rows.keys()
 
     def forget(self, name: str) -> None:
         """Drop all that is known of a server. Raises Failure("not_writable")."""
         if name in self._rows:
-            self._write(f'forget the server "{name}"', "delete from servers where name = ?", (name,))
+            self._store.write(
+                f'forget the server "{name}"', ("delete from servers where name = ?", (name,))
+            )
             del self._rows[name]
             self._unwritten.discard(name)
 
@@ -166,14 +109,14 @@ class StateBook:
         """Remember the agent's token in place of an older one. Raises Failure("not_writable")."""
         token = Token(digest, time.time())
         what = f'keep the token of agent "{agent}"'
-        self._write(what, "insert or replace into tokens values (?, ?, ?)", (agent, *token))
+        self._store.write(what, ("insert or replace into tokens values (?, ?, ?)", (agent, *token)))
         self._tokens[agent] = token
 
     def forget_token(self, agent: str) -> None:
         """Raises Failure("not_writable"); as with `set_enabled`, less counts all the same."""
         self._tokens.pop(agent, None)
         what = f'forget the token of agent "{agent}"'
-        self._write(what, "delete from tokens where agent = ?", (agent,))
+        self._store.write(what, ("delete from tokens where agent = ?", (agent,)))
 
     @property
     def endpoint(self) -> EndpointSwitch:
@@ -185,7 +128,7 @@ class StateBook:
         if not enabled:
             self._endpoint = switch
         what = "keep whether the endpoint is enabled"
-        self._write(what, "insert or replace into endpoint values (1, ?, ?)", switch)
+        self._store.write(what, ("insert or replace into endpoint values (1, ?, ?)", switch))
         self._endpoint = switch
 
     def _row(self, name: str) -> _Row:
@@ -194,16 +137,9 @@ class StateBook:
     def _put(self, name: str, row: _Row) -> None:
         if self._rows.get(name) == row and name not in self._unwritten:
             return
-        self._write(
+        self._store.write(
             f'keep the state of the server "{name}"',
-            _PUT,
-            (name, row.enabled, row.accepted, time.time()),
+            (_PUT, (name, row.enabled, row.accepted, time.time())),
         )
         self._rows[name] = row
         self._unwritten.discard(name)
-
-    def _write(self, what: str, statement: str, values: Sequence[object]) -> None:
-        try:
-            self._connection.execute(statement, values)
-        except sqlite3.Error as error:
-            raise Failure("not_writable", f"cannot {what}: {self._path}: {reason(error)}") from error

@@ -28,7 +28,7 @@ from mcpd.changes import Changes
 from mcpd.config import load
 from mcpd.config.spec import Problem
 from mcpd.config.watch import Watch
-from mcpd.consent.state import StateBook
+from mcpd.consent.store import Store
 from mcpd.control import listener
 from mcpd.daemon import logs, process, systemd
 from mcpd.daemon.endpoint import Endpoint
@@ -41,7 +41,6 @@ from mcpd.journal import Journal
 from mcpd.transport import sweep
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
-from mcpd.views import Views
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +114,7 @@ async def serve(
         _running(partial(_replace_guard, broker, guard)),
     ):
         admin.accept_files(broker)
-        _report(broker.config.problems + broker.state.problems + broker.journal.problems)
+        _report(broker.config.problems + broker.store.problems + broker.journal.problems)
         _ready(broker, on_demand=on_demand)
         await broker.stop.wait()
         signal.alarm(STOP_LIMIT)
@@ -123,7 +122,7 @@ async def serve(
         systemd.notify("STOPPING=1", f"EXTEND_TIMEOUT_USEC={STOP_LIMIT}000000", "STATUS=stopping the servers")
         doors.close()
         endpoint.shut()
-    broker.state.close()
+    broker.store.close()
 
 
 def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
@@ -133,21 +132,18 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
     """
     environ = dict(os.environ)
     changes = Changes()
-    state = StateBook(Path(paths.state_db))
+    store = Store(Path(paths.state_db))
     config = load.load(Path(paths.config), environ)
     settings = config.settings
     cache = CatalogCache(Path(paths.cache))
     marker = f"{paths.runtime_id}.{instance}."
     fleet = Fleet(changes, cache, environ, marker, open_files, guard.add, guard.remove)
-    # A lazy server starts when somebody wants it, not because the daemon did (D5, b01).
-    fleet.apply(config, state.switched_off(), {}, connect=False)
     broker = Broker(
         config=config,
         fleet=fleet,
         journal=Journal(Path(paths.journal_db), settings.journal_keep_days, settings.journal_keep_bytes),
-        state=state,
+        store=store,
         changes=changes,
-        views=Views(changes),
         config_dir=paths.config,
         control_socket=paths.control_socket,
         agents_dir=paths.agents,
@@ -156,6 +152,8 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
         started=time.time(),
         secret=secrets.token_bytes(32),
     )
+    # A lazy server starts when somebody wants it, not because the daemon did (D5, b01).
+    fleet.apply(config, broker.state.switched_off(), {}, connect=False)
     fleet.sole = partial(listing.sole, broker)
     fleet.available = partial(listing.available, broker)
     return broker

@@ -25,7 +25,7 @@ from mcpd.agents.session import Session
 from mcpd.broker import Broker
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Policy, Server
-from mcpd.consent.state import StateBook
+from mcpd.consent.store import Store
 from mcpd.journal import Entry, Journal
 from mcpd.policy.asks import Budget
 from mcpd.protocol import jsonrpc
@@ -38,7 +38,6 @@ from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.keeper import Keeper
 from mcpd.upstream.link import Link
 from mcpd.upstream.opening import Opening
-from mcpd.views import Views
 from tests.conftest import Home
 
 Json = dict[str, Any]
@@ -410,15 +409,14 @@ async def open_room(
     changes = Changes()
     more = {"sampling": True, "roots": "agent", "policy": Policy(approval="never"), **(fields or {})}
     config = Config(servers={name: Server(name=name, source="test", command="x", **more) for name in servers})
-    state = StateBook(home.state / "state.db")
+    store = Store(home.state / "state.db")
     fleet = Fleet(changes, CatalogCache(home.cache), {"HOME": "/home/me"}, "test.")
     broker = Broker(
         config=config,
         fleet=fleet,
         journal=Journal(home.state / "journal.db"),
-        state=state,
+        store=store,
         changes=changes,
-        views=Views(changes),
         config_dir="",
         control_socket="",
         agents_dir="",
@@ -438,4 +436,4 @@ async def open_room(
         monkeypatch.setattr(broker.journal, "record", room.records.append)
         yield room
         nursery.cancel_scope.cancel()
-    state.close()
+    store.close()

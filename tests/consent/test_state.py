@@ -12,8 +12,19 @@ import pytest
 
 from mcpd.api.endpoint import PORT
 from mcpd.consent import tokens
+from mcpd.consent.schema import SCHEMA
 from mcpd.consent.state import StateBook
+from mcpd.consent.store import Store
 from mcpd.errors import Failure
+
+
+class Book(StateBook):
+    """With a file of its own."""
+
+    def __init__(self, path: Path) -> None:
+        store = Store(path)
+        self.problems, self.close = store.problems, store.close
+        super().__init__(store)
 
 
 @pytest.fixture
@@ -26,7 +37,7 @@ def damaged(path: Path) -> list[str]:
 
 
 def test_what_is_kept_is_there_after_a_restart(path: Path) -> None:
-    book = StateBook(path)
+    book = Book(path)
     assert (book.switched_off(), book.accepted("a"), book.problems) == (frozenset(), None, ())
     book.set_enabled("a", False)
     book.set_enabled("b", False)
@@ -35,7 +46,7 @@ def test_what_is_kept_is_there_after_a_restart(path: Path) -> None:
     book.accept("a", "digest-2")
     book.accept("c", "digest-3")
     # No close: a killed daemon does not close either.
-    again = StateBook(path)
+    again = Book(path)
     for each in (book, again):
         assert each.switched_off() == {"a"}
         assert (each.accepted("a"), each.accepted("b"), each.accepted("c")) == ("digest-2", None, "digest-3")
@@ -43,7 +54,7 @@ def test_what_is_kept_is_there_after_a_restart(path: Path) -> None:
 
 
 def test_many_are_accepted_in_one_step_or_none(path: Path) -> None:
-    book = StateBook(path)
+    book = Book(path)
     book.set_enabled("a", False)
     book.accept_all({"a": "1", "b": "2"})
     writer = sqlite3.connect(path, isolation_level=None)
@@ -54,7 +65,7 @@ def test_many_are_accepted_in_one_step_or_none(path: Path) -> None:
         book.accept_all({"a": "3", "b": "4"})
     book.accept_all({"a": "1", "b": "2"})  # nothing new: nothing is written
     writer.close()
-    again = StateBook(path)
+    again = Book(path)
     for each in (book, again):
         assert each.switched_off() == {"a"}
         assert (each.accepted("a"), each.accepted("b")) == ("1", "2")
@@ -62,7 +73,7 @@ def test_many_are_accepted_in_one_step_or_none(path: Path) -> None:
 
 
 def test_off_counts_where_it_cannot_be_written_and_is_written_when_asked_again(path: Path) -> None:
-    book = StateBook(path)
+    book = Book(path)
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("create trigger no before insert on servers begin select raise(abort, 'no'); end")
     with pytest.raises(Failure, match="cannot keep the state"):
@@ -71,19 +82,19 @@ def test_off_counts_where_it_cannot_be_written_and_is_written_when_asked_again(p
     writer.execute("drop trigger no")
     writer.close()
     book.set_enabled("a", False)
-    again = StateBook(path)
+    again = Book(path)
     assert again.switched_off() == {"a"}
     again.close()
     book.close()
 
 
 def test_a_forgotten_server_is_on_and_not_accepted(path: Path) -> None:
-    book = StateBook(path)
+    book = Book(path)
     book.set_enabled("a", False)
     book.accept("a", "digest")
     book.forget("a")
     book.forget("never-seen")
-    again = StateBook(path)
+    again = Book(path)
     for each in (book, again):
         assert (each.switched_off(), each.accepted("a")) == (frozenset(), None)
         each.close()
@@ -92,7 +103,7 @@ def test_a_forgotten_server_is_on_and_not_accepted(path: Path) -> None:
 def test_the_file_is_private_and_alone(path: Path) -> None:
     before = os.umask(0)
     try:
-        book = StateBook(path)
+        book = Book(path)
         book.set_enabled("a", False)
     finally:
         os.umask(before)
@@ -103,15 +114,15 @@ def test_the_file_is_private_and_alone(path: Path) -> None:
 
 
 def test_a_newer_version_is_refused_and_left_as_it_is(path: Path) -> None:
-    StateBook(path).close()
+    Book(path).close()
     with sqlite3.connect(path) as other:
-        other.execute("update meta set version = 3")
+        other.execute(f"update meta set version = {SCHEMA.version + 1}")
     other.close()
     before = path.read_bytes()
     with pytest.raises(Failure) as caught:
-        StateBook(path)
+        Book(path)
     assert caught.value.kind == "refused"
-    assert "version 3" in caught.value.message
+    assert f"version {SCHEMA.version + 1}" in caught.value.message
     assert path.read_bytes() == before
     assert damaged(path) == []
 
@@ -132,7 +143,7 @@ def test_a_file_of_the_first_version_is_taken_along(path: Path) -> None:
         old.executescript(FIRST)
     old.close()
     for _ in range(2):
-        book = StateBook(path)
+        book = Book(path)
         assert book.switched_off() == {"a"}
         assert (book.accepted("a"), book.problems) == ("digest", ())
         assert (book.endpoint, dict(book.tokens)) == ((False, PORT), {})
@@ -145,7 +156,7 @@ def test_a_step_that_fails_leaves_no_half_of_it(path: Path) -> None:
     with sqlite3.connect(path) as old:
         old.executescript(FIRST + "create table endpoint (other integer);")
     old.close()
-    book = StateBook(path)
+    book = Book(path)
     assert book.switched_off() == set()
     assert len(book.problems) == 1
     book.close()
@@ -158,14 +169,14 @@ def test_a_step_that_fails_leaves_no_half_of_it(path: Path) -> None:
 
 
 def test_tokens_are_kept_as_digests(path: Path) -> None:
-    book = StateBook(path)
+    book = Book(path)
     token = tokens.new_token()
     book.put_token("coder", tokens.digest("an older one"))
     book.put_token("coder", tokens.digest(token))
     book.put_token("other", tokens.digest(tokens.new_token()))
     book.forget_token("other")
     book.forget_token("never had one")
-    again = StateBook(path)
+    again = Book(path)
     for each in (book, again):
         assert each.tokens.keys() == {"coder"}
         assert each.tokens["coder"].digest == tokens.digest(token)
@@ -175,15 +186,15 @@ def test_tokens_are_kept_as_digests(path: Path) -> None:
 
 
 def test_the_endpoint_is_off_until_it_is_switched_on(path: Path) -> None:
-    book = StateBook(path)
+    book = Book(path)
     assert book.endpoint == (False, PORT)
     book.set_endpoint(True, 4711)
     book.close()
-    book = StateBook(path)
+    book = Book(path)
     assert book.endpoint == (True, 4711)
     book.set_endpoint(False, 4711)
     book.close()
-    book = StateBook(path)
+    book = Book(path)
     assert book.endpoint == (False, 4711)
     book.close()
 
@@ -192,7 +203,7 @@ def test_of_the_endpoint_only_what_narrows_counts_where_it_cannot_be_written(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcpd.database.BUSY", 0.05)
-    book = StateBook(path)
+    book = Book(path)
     book.put_token("coder", b"1")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("begin immediate")
@@ -219,7 +230,7 @@ def test_of_the_endpoint_only_what_narrows_counts_where_it_cannot_be_written(
     "how", ["garbage", "cut", "scribbled", "no version", "other tables", "missing column"]
 )
 def test_a_damaged_file_is_set_aside_and_nothing_in_it_counts(path: Path, how: str) -> None:
-    book = StateBook(path)
+    book = Book(path)
     book.accept("a", "digest")
     book.close()
     data = path.read_bytes()
@@ -238,7 +249,7 @@ def test_a_damaged_file_is_set_aside_and_nothing_in_it_counts(path: Path, how: s
         with sqlite3.connect(path) as other:
             other.execute(statement)
         other.close()
-    fresh = StateBook(path)
+    fresh = Book(path)
     assert (fresh.switched_off(), fresh.accepted("a")) == (frozenset(), None)
     [problem] = fresh.problems
     [aside] = damaged(path)
@@ -246,7 +257,7 @@ def test_a_damaged_file_is_set_aside_and_nothing_in_it_counts(path: Path, how: s
     assert aside in problem.message
     fresh.set_enabled("b", False)
     fresh.close()
-    again = StateBook(path)
+    again = Book(path)
     assert again.switched_off() == {"b"}
     assert again.problems == ()
     again.close()
@@ -256,18 +267,18 @@ def test_an_earlier_damaged_file_is_not_replaced(path: Path) -> None:
     for content in (b"first " * 50, b"second " * 50):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        StateBook(path).close()
+        Book(path).close()
     kept = {(path.parent / name).read_bytes() for name in damaged(path)}
     assert kept == {b"first " * 50, b"second " * 50}
 
 
 def test_a_locked_file_is_not_taken_for_a_damaged_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpd.database.BUSY", 0.05)
-    StateBook(path).close()
+    Book(path).close()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("begin exclusive")
     with pytest.raises(Failure) as caught:
-        StateBook(path)
+        Book(path)
     assert caught.value.kind == "not_writable"
     other.close()
     assert damaged(path) == []
@@ -277,7 +288,7 @@ def test_what_widens_and_cannot_be_written_does_not_count(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcpd.database.BUSY", 0.05)
-    book = StateBook(path)
+    book = Book(path)
     book.set_enabled("a", False)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("begin immediate")
@@ -298,5 +309,5 @@ def test_what_widens_and_cannot_be_written_does_not_count(
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Failure) as caught:
-        StateBook(tmp_path / "file" / "state.db")
+        Book(tmp_path / "file" / "state.db")
     assert caught.value.kind == "not_writable"

@@ -16,12 +16,11 @@ import trio
 from mcpd.broker import Broker
 from mcpd.changes import Changes
 from mcpd.config.load import load
-from mcpd.consent.state import StateBook
+from mcpd.consent.store import Store
 from mcpd.control import listener
 from mcpd.journal import Journal
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
-from mcpd.views import Views
 from tests.conftest import Home
 
 CHECKOUT = Path(__file__).parents[2]
@@ -144,16 +143,15 @@ async def running(home: Home) -> AsyncIterator[World]:
     folder = home.config / "mcpd"
     changes = Changes()
     config = load(folder, os.environ)
-    state = StateBook(home.state / "state.db")
+    store = Store(home.state / "state.db")
     # Another run of the tests must not take these processes for its own.
     fleet = Fleet(changes, CatalogCache(home.cache), os.environ, f"test{os.getpid()}.")
     broker = Broker(
         config=config,
         fleet=fleet,
         journal=Journal(home.state / "journal.db"),
-        state=state,
+        store=store,
         changes=changes,
-        views=Views(changes),
         config_dir=str(folder),
         control_socket=str(home.runtime / "mcpd" / "control.sock"),
         agents_dir=str(home.runtime / "mcpd" / "agents"),
@@ -162,7 +160,7 @@ async def running(home: Home) -> AsyncIterator[World]:
         started=1.0,
         secret=b"secret",
     )
-    fleet.apply(config, state.switched_off(), {}, connect=False)
+    fleet.apply(config, broker.state.switched_off(), {}, connect=False)
     async with trio.open_nursery() as nursery:
         await nursery.start(fleet.run)
         world = World(home, broker, nursery)
@@ -172,4 +170,4 @@ async def running(home: Home) -> AsyncIterator[World]:
             for client in world.clients:
                 client.stream.socket.close()
         nursery.cancel_scope.cancel()
-    state.close()
+    store.close()
