@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from mcpd.api.masks import mask_url
 from mcpd.config.fields import join
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
-from mcpd.policy.terms import APPROVALS, RISKS, Approval, Risk, glob_match
+from mcpd.policy.terms import APPROVALS, RISKS, Approval, Risk, glob_match, specificity
 
 WAITS = "waits for mcpctl reload"
 
@@ -255,12 +255,16 @@ def _narrow_policies(
     return tuple(out), notes
 
 
+#: Settings of which a stricter one may count at once.
+_STRICTER: dict[str, Sequence[str]] = {"risk": RISKS, "unannotated": RISKS, "approval": APPROVALS}
+
+
 def _narrow_settings(running: Config, read: Config) -> tuple[Settings, list[tuple[str, str]]]:
     old, new = running.settings, read.settings
     taken: dict[str, object] = {}
     notes: list[tuple[str, str]] = []
     for field in _differing(old, new):
-        scale: Sequence[str] = {"risk": RISKS, "approval": APPROVALS}.get(field, ())
+        scale: Sequence[str] = _STRICTER.get(field, ())
         if scale and scale.index(getattr(new, field)) > scale.index(getattr(old, field)):
             taken[field] = getattr(new, field)
         else:
@@ -282,6 +286,8 @@ _LADDERS: dict[str, tuple[object, ...]] = {
     "replay": ("never", "auto", "always"),
     "sampling": (False, True),
     "roots": ("none", "fixed", "agent"),
+    "max_risk": RISKS,
+    "approver": ("person", "host"),
 }
 
 
@@ -359,6 +365,8 @@ def _narrow_agent(old: Agent, new: Agent) -> tuple[Agent, list[str]]:
             needed = () if new.allowed_tools == () else old.denied_tools
             kept = tuple(item for item in needed if not _covered(item, new.denied_tools))
             taken[field], clean = new.denied_tools + kept, not kept
+        elif field == "auto_approve":
+            taken[field], clean = _fewer_unasked(old.auto_approve, new.auto_approve)
         elif field == "source" or _steps_down(field, old, new):
             taken[field] = getattr(new, field)
         else:
@@ -378,6 +386,16 @@ def _shorter(old: tuple[str, ...] | None, new: tuple[str, ...] | None) -> tuple[
     if both == new:
         return both, True
     return both + tuple(item for item in old if item not in both and _covered(item, new)), False
+
+
+def _fewer_unasked(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """The part of the new list that approves no more than the old one, and whether that is all of it.
+
+    An exact name approves any risk and a glob at most medium (D10), so a name in place of a glob that
+    fits it would be wider.
+    """
+    both = tuple(item for item in new if item in old or (not specificity(item).exact and _covered(item, old)))
+    return both, both == new
 
 
 def _covered(pattern: str, by: Sequence[str]) -> bool:

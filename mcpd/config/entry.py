@@ -21,8 +21,11 @@ _AGENT: dict[str, Reader] = {
     "denied_tools": fields.texts,
     "spelling": fields.word("server__tool", "mcp_server_tool"),
     "open": fields.flag,
+    "max_risk": fields.POLICY["risk"],
+    "auto_approve": fields.texts,
+    "approver": fields.word("person", "host"),
 }
-_AGENT_LATER = frozenset({"tool_profile", "auto_approve", "max_risk"})
+_AGENT_LATER = frozenset({"tool_profile"})
 
 _SETTINGS: dict[str, Reader] = {
     "risk": fields.POLICY["risk"],
@@ -33,10 +36,16 @@ _SETTINGS: dict[str, Reader] = {
     "idle_timeout": fields.duration,
     "max_in_flight_session": fields.count,
     "journal_keep": fields.quantity(units.retention),
+    "journal_arguments": fields.flag,
+    "unannotated": fields.POLICY["risk"],
+    "approval_wait": fields.duration,
+    "approval_deadline": fields.duration,
+    "notify": fields.command_line,
 }
-_SETTINGS_LATER = frozenset(
-    {"unannotated", "max_in_flight", "queue_wait", "approval_wait", "approval_deadline"}
-)
+_SETTINGS_LATER = frozenset({"max_in_flight", "queue_wait"})
+
+#: What stands in the place of a setting that cannot be read, where the built-in value is not the strictest.
+_STRICTEST = {"risk": "high", "approval": "deny", "unannotated": "high"}
 
 _OVERRIDE: dict[str, Reader] = {"enabled": fields.flag}
 _OVERRIDE_LATER = frozenset({"trusted"})
@@ -50,7 +59,7 @@ def read_agent(name: str, source: str, value: object, place: str) -> tuple[Agent
         faults.append(Fault(place, problem))
     if read.values.get("name", name) != name:
         faults.append(Fault(fields.join(place, "name"), f'must be "{name}" like the entry itself'))
-    for key in ("allowed_tools", "denied_tools"):
+    for key in ("allowed_tools", "denied_tools", "auto_approve"):
         if "" in read.values.get(key, ()):
             faults.append(Fault(fields.join(place, key), "an empty text names no tool"))
     if faults:
@@ -94,10 +103,10 @@ def read_policies(value: object, place: str) -> tuple[tuple[tuple[str, Policy], 
 
 
 def read_settings(value: object, place: str) -> tuple[Settings, tuple[Fault, ...]]:
-    """`[defaults]`; a field with a fault keeps its built-in value, risk and approval the strictest."""
+    """`[defaults]`; a field with a fault keeps its built-in value, those of policy the strictest."""
     read = read_table(value, place, _SETTINGS, _SETTINGS_LATER)
     members = dict(read.values)
-    for key, strictest in (("risk", "high"), ("approval", "deny")):
+    for key, strictest in _STRICTEST.items():
         if not isinstance(value, dict) or (key in value and key not in members):
             members[key] = strictest
     days, held = members.pop("journal_keep", (None, None))

@@ -126,6 +126,14 @@ def texts(value: object, place: str) -> tuple[str, ...]:
     return tuple(text(item, f"{place}[{index}]") for index, item in enumerate(value))
 
 
+def command_line(value: object, place: str) -> tuple[str, ...]:
+    """A program and its arguments, each a text of its own; an empty list is none."""
+    words = texts(value, place)
+    if words and not words[0].strip():
+        raise Misfit(Fault(f"{place}[0]", "an empty text names no program"))
+    return words
+
+
 def text_map(value: object, place: str) -> dict[str, str]:
     if not isinstance(value, dict):
         raise Misfit(Fault(place, f"expected a table of texts, found {kind(value)}"))
@@ -150,7 +158,13 @@ def word(*choices: str) -> Reader:
     def read(value: object, place: str) -> str:
         if value not in choices:
             expected = " or ".join((", ".join(f'"{choice}"' for choice in choices[:-1]), f'"{choices[-1]}"'))
-            raise Misfit(Fault(place, f"expected {expected}, found {shown(value)}"))
+            near = (
+                difflib.get_close_matches(value.lower()[:60], choices, 1, 0.6)
+                if isinstance(value, str)
+                else []
+            )
+            meant = f', did you mean "{near[0]}"?' if near else ""
+            raise Misfit(Fault(place, f"expected {expected}, found {shown(value)}{meant}"))
         return str(value)
 
     return read

@@ -21,6 +21,7 @@ from mcpd.policy.terms import Risk as Risk
 Start = Literal["lazy", "eager"]
 Protocol = Literal["auto", "legacy", "2026-07-28"]
 Instance = Literal["shared", "agent", "project"]
+Approver = Literal["person", "host"]
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -107,6 +108,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     spelling: Spelling = "server__tool"
     open: bool = False
     """A process on the default socket may say that it is this agent."""
+    max_risk: Risk = "high"
+    """Calls above it are denied, whatever else allows them (b33)."""
+    auto_approve: tuple[str, ...] = ()
+    """What needs no question: globs up to medium risk, exact names up to any (D10)."""
+    approver: Approver = "person"
+    """Whom questions of its calls go to; "host": up to medium risk also the program that called (a31)."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +130,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight_session: int = 8
     journal_keep_days: int = 90
     journal_keep_bytes: int = 524_288_000
+    journal_arguments: bool = False
+    """Whether the journal keeps the arguments of calls, without values that mcpd holds (n12)."""
+    approval_wait: float = 45.0
+    """Seconds that a call waits for a person, then it is answered as pending (n05); 0: until the deadline."""
+    approval_deadline: float = 900.0
+    """Seconds after which a question nobody answered counts as a no (n05); 0: it stays open."""
+    notify: tuple[str, ...] = ()
+    """A command line started for each new question, which gets it as JSON on stdin (a31); no shell."""
     servers_dir: str = ""
 
 

@@ -61,7 +61,8 @@ def test_what_is_applied_is_shown_in_words_and_without_secrets() -> None:
         "servers.gone: removed",
         'servers.new: new: ["x", "1"]',
         'servers.sick: mended: ["x", "1"]',
-        "agents.new: new: denied_tools [], spelling server__tool, open False",
+        "agents.new: new: denied_tools [], spelling server__tool, open False, max_risk high,"
+        " auto_approve [], approver person",
         "agents.old: removed",
         'agents.wide: allowed_tools ["a__*"] -> unset',
         'tool_policies."a__*": approval always -> never; timeout unset -> 0',
@@ -371,6 +372,53 @@ def test_openness_and_spelling_of_an_agent() -> None:
     assert (opened.agents["c"].open, len(opened.problems)) == (False, 1)
     spelled = narrows(config(agents=(c,)), config(agents=(replace(c, spelling="mcp_server_tool"),))).config
     assert (spelled.agents["c"].spelling, len(spelled.problems)) == ("server__tool", 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "waits"),
+    [
+        (("a__x", "b__*"), ("b__*",), ("b__*",), False),
+        ((), ("a__*",), (), True),
+        (("a__*",), ("a__r*",), ("a__r*",), False),
+        # A glob approves up to medium risk, an exact name any (D10).
+        (("a__*",), ("a__x",), (), True),
+        (("a__x",), ("a__*",), (), True),
+        (("a__x", "a__*"), ("a__x",), ("a__x",), False),
+    ],
+    ids=str,
+)
+def test_what_needs_no_question_only_becomes_less(
+    old: tuple[str, ...], new: tuple[str, ...], expected: tuple[str, ...], waits: bool
+) -> None:
+    narrowed = narrows(
+        config(agents=(Agent(name="c", auto_approve=old),)),
+        config(agents=(Agent(name="c", auto_approve=new),)),
+    ).config
+    assert narrowed.agents["c"].auto_approve == expected
+    assert bool(narrowed.problems) == waits
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [
+        (Agent(name="c", max_risk="low"), Agent(name="c", max_risk="medium")),
+        (Agent(name="c", max_risk="medium"), Agent(name="c")),
+        (Agent(name="c"), Agent(name="c", approver="host")),
+    ],
+    ids=str,
+)
+def test_how_far_an_agent_may_go_is_only_lowered(narrow: Agent, wide: Agent) -> None:
+    assert narrows(config(agents=(wide,)), config(agents=(narrow,))).config == config(agents=(narrow,))
+    held = narrows(config(agents=(narrow,)), config(agents=(wide,))).config
+    assert held.agents == {"c": narrow}
+    assert held.problems
+
+
+def test_what_the_daemon_starts_or_waits_for_waits_for_a_reload() -> None:
+    old, new = Settings(unannotated="low"), Settings(unannotated="high", notify=("x",), approval_wait=0.0)
+    narrowed = narrows(config(settings=old), config(settings=new)).config
+    assert narrowed.settings == replace(old, unannotated="high")
+    assert {problem.place for problem in narrowed.problems} == {"defaults.notify", "defaults.approval_wait"}
 
 
 PATTERNS = st.lists(st.text("ab*?", max_size=3), max_size=3, unique=True).map(tuple)

@@ -47,6 +47,9 @@ def test_without_any_file_the_built_in_values_hold(tmp_path: Path) -> None:
     assert (settings.max_result, settings.timeout_max, settings.idle_timeout) == (102_400, 1800, 900)
     assert (settings.max_in_flight_session, settings.journal_keep_days) == (8, 90)
     assert settings.journal_keep_bytes == 500 << 20
+    assert settings.unannotated == "medium"  # D7
+    assert (settings.approval_wait, settings.approval_deadline) == (45, 900)
+    assert (settings.notify, settings.journal_arguments) == ((), False)
     assert settings.servers_dir == str(tmp_path / "none" / "servers.d")
 
 
@@ -471,8 +474,10 @@ def test_another_users_file_is_refused(folder: Path) -> None:
         'denied_tols = ["x"]',
         'spelling = "other"',
         'open = "yes"',
-        'max_risk = "low"',
-        'auto_approve = ["x"]',
+        'max_risk = "lowest"',
+        'auto_approve = "x"',
+        'auto_approve = [""]',
+        'approver = "anyone"',
         'tool_profile = "compact"',
         'name = "another"',
         "schema = 7",
@@ -549,6 +554,79 @@ def test_defaults_that_cannot_be_read(folder: Path) -> None:
         'defaults.timeout: expected a duration like "60s", found "x"',
         "defaults.queue_wait: not supported by this version",
         'defaults.risc: unknown field, did you mean "risk"?',
+    ):
+        assert expected in text
+
+
+def test_the_settings_of_approvals_and_of_the_journal(folder: Path) -> None:
+    config = read(
+        folder,
+        """
+        [defaults]
+        unannotated = "low"
+        approval_wait = "1m"
+        approval_deadline = 0
+        notify = ["/usr/bin/logger", "-t", "mcpd"]
+        journal_arguments = true
+        """,
+    )
+    assert config.problems == ()
+    settings = config.settings
+    assert (settings.unannotated, settings.approval_wait, settings.approval_deadline) == ("low", 60, 0)
+    assert (settings.notify, settings.journal_arguments) == (("/usr/bin/logger", "-t", "mcpd"), True)
+
+
+def test_settings_of_approvals_that_cannot_be_read(folder: Path) -> None:
+    config = read(
+        folder,
+        '[defaults]\nunannotated = "Low"\napproval_wait = "soon"\nnotify = [" ", "x"]\njournal_arguments = 1',
+    )
+    settings = config.settings
+    # Nothing is milder than what was meant.
+    assert (settings.unannotated, settings.approval_wait) == ("high", 45)
+    assert (settings.notify, settings.journal_arguments) == ((), False)
+    text = messages(config)
+    for expected in (
+        'defaults.unannotated: expected "low", "medium" or "high", found "Low", did you mean "low"?',
+        'defaults.approval_wait: expected a duration like "60s", found "soon"',
+        "defaults.notify[0]: an empty text names no program",
+        "defaults.journal_arguments: expected true or false, found 1",
+    ):
+        assert expected in text
+
+
+def test_what_an_agent_may_do_without_a_question_and_at_most(folder: Path) -> None:
+    config = read(
+        folder,
+        '[agents.plain]\n[agents.reader]\nmax_risk = "low"\napprover = "host"\n'
+        'auto_approve = ["a__read", "b__*"]',
+    )
+    assert config.problems == ()
+    reader, plain = config.agents["reader"], config.agents["plain"]
+    assert (reader.max_risk, reader.auto_approve, reader.approver) == ("low", ("a__read", "b__*"), "host")
+    assert (plain.max_risk, plain.auto_approve, plain.approver) == ("high", (), "person")
+
+
+def test_a_wrong_word_is_met_by_the_nearest_right_one(folder: Path) -> None:
+    config = read(
+        folder,
+        """
+        [tool_policies]
+        "a__*" = { approval = "alwys" }
+        "b__*" = { approval = "auto_approved" }
+        "c__*" = { approval = "sometimes" }
+        "d__*" = { approvl = "deny" }
+        [agents.c]
+        max_risk = "mediun"
+        """,
+    )
+    text = messages(config)
+    for expected in (
+        'found "alwys", did you mean "always"?',
+        'found "auto_approved", did you mean "unless_auto_approved"?',
+        'found "sometimes"; what it matches is denied',
+        'unknown field, did you mean "approval"?',
+        'agents.c.max_risk: expected "low", "medium" or "high", found "mediun", did you mean "medium"?',
     ):
         assert expected in text
 
