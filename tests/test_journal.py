@@ -16,9 +16,10 @@ import trio
 import trio.lowlevel
 import trio.testing
 
-from mcpd import journal as module
 from mcpd.errors import Failure
-from mcpd.journal import FULL, LIMIT, Entry, Journal
+from mcpd.journal import Entry, Journal
+from mcpd.journal import writer as module
+from mcpd.journal.writer import FULL, LIMIT
 
 
 @asynccontextmanager
@@ -105,6 +106,18 @@ async def test_queries(tmp_path: Path, real_clock: None) -> None:
         request_bytes=10,
         result_bytes=20,
         digest="abc",
+        destination="d1",
+        risk="high",
+        rule="always",
+        approval="q1",
+        grant="g1",
+        pin="p1",
+        findings="redacted 1",
+        waited=0.125,
+        proof="unverified",
+        decided=3,
+        shape="{}",
+        arguments="{...}",
     )
     async with running(Journal(tmp_path / "journal.db", keep_days=0)) as journal:
         for number, (server, agent) in enumerate([("a", "x"), ("b", "x"), ("a", "y")]):
@@ -196,6 +209,28 @@ async def test_a_file_damaged_while_running_costs_no_entry_of_the_batch(
         journal.record(entry("new"))
         assert [found.tool for found in await journal.query()] == ["new"]
         assert journal.problems
+
+
+async def test_a_file_of_the_first_version_keeps_its_entries(tmp_path: Path, real_clock: None) -> None:
+    path = tmp_path / "journal.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        "create table meta (version integer not null); insert into meta values (1);"
+        "create table entries (id integer primary key, at real not null, kind text not null, "
+        "session text not null, agent text not null, pid integer not null, exe text not null, "
+        "server text not null, tool text not null, method text not null, decision text not null, "
+        "because text not null, outcome text not null, duration real not null, "
+        "request_bytes integer not null, result_bytes integer not null, digest text not null);"
+        "insert into entries values (7, 1.5, 'request', 's', 'a', 3, '/x', 'srv', 't', 'tools/call', "
+        "'allow', 'b', 'ok', 0.5, 1, 2, 'd')"
+    )
+    connection.close()
+    async with running(Journal(path, keep_days=0)) as journal:
+        journal.record(entry("new"))
+        new, old = await journal.query()
+        assert journal.problems == ()
+    assert (new.tool, old.tool, old.digest) == ("new", "t", "d")
+    assert (old.grant, old.waited, old.decided) == ("", 0.0, 0)
 
 
 async def test_a_newer_version_is_refused(tmp_path: Path, real_clock: None) -> None:

@@ -23,46 +23,29 @@ import trio
 from mcpd.config.spec import Problem
 from mcpd.database import Schema, is_damage, open_database, reason, set_aside
 from mcpd.errors import Failure
+from mcpd.journal.entry import COLUMNS, Entry
 
 log = logging.getLogger(__name__)
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One thing that happened; absent texts are empty, absent numbers 0."""
+_NAMES: Final = ", ".join(COLUMNS)
 
-    at: float = msgspec.field(default_factory=time.time)
-    """Seconds since the epoch."""
-    kind: str = "request"
-    """"request", "change" (of configuration or consent), "status" (of a server), "gap"."""
-    session: str = ""
-    agent: str = ""
-    pid: int = 0
-    exe: str = ""
-    server: str = ""
-    tool: str = ""
-    method: str = ""
-    decision: str = ""
-    because: str = ""
-    outcome: str = ""
-    """"ok", "tool_error", or the kind of the failure."""
-    duration: float = 0.0
-    """Seconds."""
-    request_bytes: int = 0
-    result_bytes: int = 0
-    digest: str = ""
-    """Of the canonical arguments, where a decision depends on them."""
-
-
-_SQL_TYPES: Final = {"float": "real", "int": "integer", "str": "text"}
-_COLUMNS: Final = {name: _SQL_TYPES[kind] for name, kind in Entry.__annotations__.items()}
-_NAMES: Final = ", ".join(_COLUMNS)
+#: Columns of version 1; what came later is added to an older file, empty.
+_FIRST: Final = 16
 
 SCHEMA = Schema(
-    version=1,
+    version=2,
     script="create table entries (id integer primary key, "
-    + ", ".join(f"{name} {kind} not null" for name, kind in _COLUMNS.items())
+    + ", ".join(f"{name} {declared}" for name, declared in COLUMNS.items())
     + ")",
     probe=f"select id, {_NAMES} from entries limit 1",
+    steps={
+        1: "; ".join(
+            f"alter table entries add column {name} {declared} default "
+            + ("''" if declared.startswith("text") else "0")
+            for name, declared in list(COLUMNS.items())[_FIRST:]
+        )
+    },
 )
 #: The order matters: auto_vacuum counts only before the first table. A crash of the machine may
 #: lose the last commits but damages nothing.
@@ -72,12 +55,12 @@ _PRAGMAS = (
     "synchronous = normal",
     f"journal_size_limit = {16 << 20}",
 )
-_ROW: Final = "(null" + ", ?" * len(_COLUMNS) + ")"
+_ROW: Final = "(" + ", ".join("?" * len(COLUMNS)) + ")"
 #: Rows of one statement. The interpreter's lock is given up and taken back once a statement, so a row
 #: each would hold up the loop, and the writer still more, while calls go on (measured: 45 us a row
 #: against 11). SQLite takes at most 32,766 values.
 _ROWS: Final = 400
-_INSERT: Final = "insert into entries values "
+_INSERT: Final = f"insert into entries ({_NAMES}) values "
 _INSERT_MANY: Final = _INSERT + ", ".join([_ROW] * _ROWS)
 
 WAIT = 0.25
@@ -285,7 +268,7 @@ class _Store:
                 connection.close()
         except sqlite3.Error as error:
             raise Failure("not_writable", f"cannot read the journal: {self.path}: {reason(error)}") from error
-        return [Entry(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+        return [Entry(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
 
     def _ready(self) -> sqlite3.Connection:
         """The connection, opened anew when the file was deleted or exchanged."""
