@@ -27,14 +27,28 @@ _ENDPOINT: Final = """
         port integer not null
     )
 """
-#: What a person has agreed to is filed under the server's name and its destination (n24). Of the second
-#: factor there is one row at most.
+#: What a person has agreed to is filed under the server's name and its destination (n24). `accepted` is the
+#: configuration that was accepted last, without values of env and headers; `launched` what a launcher was
+#: found to start. Of the second factor there is one row at most.
 _CONSENT: Final = """
-    create table destinations (
-        server text primary key,
+    create table accepted (
+        kind text not null,
+        name text not null,
         digest text not null,
-        described text not null,
-        accepted_at real not null
+        destination text not null,
+        value text not null,
+        accepted_at real not null,
+        primary key (kind, name)
+    );
+    create table launched (
+        server text not null,
+        destination text not null,
+        place text not null,
+        digest text not null,
+        words text not null,
+        found text not null,
+        seen_at real not null,
+        primary key (server, destination)
     );
     create table trust (
         server text not null,
@@ -72,9 +86,10 @@ SCHEMA: Final = Schema(
     script=f"{_SERVERS}; {_ENDPOINT}; {_CONSENT}",
     probe="""
     select servers.name, servers.enabled, accepted_digest, changed_at, agent, tokens.digest, made_at,
-        endpoint.number, port, destinations.digest, described, accepted_at, trusted_at, terms, used,
+        endpoint.number, port, accepted.kind, accepted.digest, accepted.value, accepted_at, launched.place,
+        launched.digest, launched.words, found, seen_at, trusted_at, terms, used,
         definition, pinned_at, salt, hash, set_at
-    from servers, tokens, endpoint, destinations, trust, grants, pins, factor limit 1
+    from servers, tokens, endpoint, accepted, launched, trust, grants, pins, factor limit 1
     """,
     steps={1: _ENDPOINT, 2: _CONSENT},
 )
