@@ -117,7 +117,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """By the server's own name."""
     risk: Risk
     arguments: bytes
-    """A JSON object's text; of other methods than tools/call their params, under the server's own names."""
+    """A JSON object's text: what the caller gave, which is what a person is shown (n07)."""
 
 
 def covers(grant: Grant, request: Request, used: int, now: float) -> bool:
@@ -175,10 +175,10 @@ def is_under(folder: str, path: str) -> bool:
 
     By their words alone: where a symbolic link leads, the server's file system knows.
     """
-    if path[:1] != "/" or "\0" in path or (climbs(path) and ".." not in path.split("/")):
+    if path[:1] != "/" or "\0" in path:
         return False
-    above = _normal(folder)
-    return _normal(path)[: len(above)] == above
+    above, parts = _normal(folder), _normal(path)
+    return parts[: len(above)] == above and not climbs("/".join(parts))
 
 
 def climbs(text: str) -> bool:

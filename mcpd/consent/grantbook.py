@@ -1,0 +1,149 @@
+"""The grants that people have given, in state.db; those for a session live in memory, as it does.
+
+What has come to its end, by time or by count, covers nothing; its row goes with the next change.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from mcpd.config.spec import Problem
+from mcpd.consent.store import Statement, Store
+from mcpd.errors import Failure
+from mcpd.policy.grants import Grant, Request, covers, lasts
+
+#: Grants at once: each is looked at where a request of its server is decided.
+MOST: Final = 1000
+
+_INSERT: Final = "insert into grants (id, server, destination, terms, used) values (?, ?, ?, ?, ?)"
+_DELETE: Final = "delete from grants where id = ?"
+_USE: Final = "update grants set used = ? where id = ?"
+
+
+class Given(NamedTuple):
+    """A grant and how often it has been needed; of one without a count, since the daemon started."""
+
+    grant: Grant
+    used: int
+
+
+class GrantBook:
+    """The only owner of the grants. Not for use by several threads at once.
+
+    `problems` names rows of the database that cannot be read; they grant nothing.
+    """
+
+    def __init__(self, store: Store, now: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._now = now
+        self._grants: dict[str, Grant] = {}
+        """By id, those without a count first, so that no count is spent where a lasting one does."""
+        self._used: dict[str, int] = {}
+        problems = []
+        for key, terms, used in store.rows("select id, terms, used from grants order by rowid"):
+            try:
+                grant = msgspec.json.decode(terms, type=Grant)
+            except msgspec.DecodeError as error:
+                problems.append(Problem(str(store.path), f"grant {key}", f"cannot be read: {error}"))
+                continue
+            self._grants[key] = grant
+            self._used[key] = used
+        self._sort()
+        self.problems = tuple(problems)
+
+    def all(self) -> tuple[Given, ...]:
+        """Those that have not come to their end, the oldest first."""
+        now = self._now()
+        given = [Given(grant, self._used[key]) for key, grant in self._grants.items()]
+        return tuple(
+            sorted((each for each in given if lasts(*each, now)), key=lambda each: each.grant.made_at)
+        )
+
+    def find(self, request: Request) -> Grant | None:
+        """A grant that covers the request."""
+        for key, grant in self._grants.items():
+            if grant.server == request.server and covers(grant, request, self._used[key], self._now()):
+                return grant
+        return None
+
+    def use(self, grant: Grant) -> None:
+        """Count one request that needed the grant; to be called between `find` and sending, without a wait.
+
+        Raises Failure `not_writable` where that cannot be noted: the request must not go on then.
+        """
+        used = self._used[grant.id] + 1
+        if grant.uses and grant.lifespan != "session":
+            self._store.write(f"count the use of grant {grant.id}", (_USE, (used, grant.id)))
+        self._used[grant.id] = used
+
+    def new_id(self) -> str:
+        """Random, and nobody's."""
+        while (key := secrets.token_hex(4)) in self._grants:
+            pass
+        return key
+
+    def add(self, grant: Grant) -> None:
+        """Keep a new grant. Raises Failure `not_writable`, `refused` where there are too many."""
+        self._drop_ended()
+        if len(self._grants) >= MOST:
+            raise Failure(
+                "refused", f"cannot keep more than {MOST} grants", hint="mcpctl grants; mcpctl revoke ID"
+            )
+        if grant.lifespan != "session":
+            terms = msgspec.json.encode(grant).decode()
+            row = (grant.id, grant.server, grant.destination, terms, 0)
+            self._store.write("keep a grant", (_INSERT, row))
+        self._grants[grant.id] = grant
+        self._used[grant.id] = 0
+        self._sort()
+
+    def revoke(self, key: str) -> Grant:
+        """Take a grant back. Raises Failure `no_such_grant`, and `not_writable`: this daemon has forgotten it
+        all the same, and the next would know it again."""
+        grant = self._grants.get(key)
+        if grant is None or not lasts(grant, self._used[key], self._now()):
+            raise Failure("no_such_grant", f'no grant has the id "{key[:60]}"', hint="mcpctl grants")
+        self._drop("take back a grant", [key])
+        return grant
+
+    def end_session(self, session: str) -> bool:
+        """A session has ended, and with it the grants for it; whether there were any."""
+        ended = [key for key, grant in self._grants.items() if grant.session == session]
+        for key in ended:
+            del self._grants[key], self._used[key]
+        return bool(ended)
+
+    def filed(self, server: str) -> bool:
+        """Whether there is any grant for a server of this name, wherever it is (n24)."""
+        return any(grant.server == server for grant in self._grants.values())
+
+    def forget(self, server: str) -> bool:
+        """A server was removed: one of that name is another one. Whether it had any grants. Raises Failure
+        `not_writable`, as `revoke` does."""
+        ended = [key for key, grant in self._grants.items() if grant.server == server]
+        self._drop("forget the grants of a server", ended)
+        return bool(ended)
+
+    def _drop_ended(self) -> None:
+        now = self._now()
+        ended = [key for key, grant in self._grants.items() if not lasts(grant, self._used[key], now)]
+        self._drop("forget grants that have ended", ended)
+
+    def _drop(self, what: str, keys: list[str]) -> None:
+        if not keys:
+            return
+        statements: list[Statement] = [
+            (_DELETE, (key,)) for key in keys if self._grants[key].lifespan != "session"
+        ]
+        for key in keys:
+            del self._grants[key], self._used[key]
+        if statements:
+            self._store.write(what, *statements)
+
+    def _sort(self) -> None:
+        self._grants = dict(sorted(self._grants.items(), key=lambda item: bool(item[1].uses)))
