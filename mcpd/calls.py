@@ -18,7 +18,7 @@ from mcpd.catalog import content
 from mcpd.errors import Failure
 from mcpd.journal import Entry
 from mcpd.listing import DEFAULT_AGENT
-from mcpd.policy.decide import Deny
+from mcpd.permit import Permit, permit
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.rows import Following, Native, Row
@@ -71,20 +71,19 @@ async def call(
     """
     began = time.perf_counter()
     outcome = "cancelled"
-    verdict = ""
+    permitted: Permit | None = None
+    refused = False
     size = 0
     try:
         payload = row.checked(payload)
         if row.local:
             row = await _renewed(broker, row, ticket)
         for _ in range(DECISIONS):
-            decision = row.decision
-            verdict = "allow"
-            if isinstance(decision, Deny):
-                verdict = "deny"
-                held = row.upstream.held
-                hint = f"{held}: mcpctl reload" if held else decision.hint
-                raise Failure("denied", decision.message, hint=hint, server=row.upstream.name)
+            try:
+                permitted = permit(broker, row, payload)
+            except Failure:
+                refused = True
+                raise
             if row.local:
                 raw = b""
                 break
@@ -130,8 +129,8 @@ async def call(
                 server=row.upstream.name,
                 tool=row.tool.name,
                 method=row.method,
-                decision=verdict,
-                because=row.because if verdict else "",
+                decision="deny" if refused else "allow" if permitted else "",
+                because=row.because if refused or permitted else "",
                 outcome=outcome,
                 duration=time.perf_counter() - began,
                 request_bytes=len(payload),

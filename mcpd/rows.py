@@ -7,6 +7,7 @@ server, how the answer is bounded. Rulings are made when first asked for and kep
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +17,7 @@ from mcpd.catalog.qualify import qualify_content, qualify_contents, qualify_mess
 from mcpd.catalog.tool import Catalog, Tool
 from mcpd.config.spec import Agent, Config, Server
 from mcpd.policy import rules
-from mcpd.policy.decide import Decision, decide
+from mcpd.policy.decide import Allow, Ask, Decision, Facts, decide
 from mcpd.policy.rules import Ruling
 from mcpd.protocol.jsonrpc import check_arguments, quoted
 from mcpd.upstream.upstream import Upstream
@@ -37,6 +38,15 @@ class ViewKey(tuple[str, str, frozenset[str], str]):
         return ViewKey((*self[:3], "")) if self[3] else self
 
 
+class Offer(NamedTuple):
+    """A server that an agent may use, as it was when the view was built."""
+
+    upstream: Upstream
+    catalog: Catalog
+    trusted: bool = False
+    """A person has said that its annotations may be believed (b12)."""
+
+
 class Row:
     """A server's own tool, as one agent sees it."""
 
@@ -44,33 +54,39 @@ class Row:
         "_because",
         "_config",
         "_decision",
+        "_facts",
         "_ruling",
         "agent",
         "head",
+        "held",
         "key",
         "local",
         "method",
         "name",
         "prefix",
         "tool",
+        "trusted",
         "upstream",
     )
 
     def __init__(
-        self, key: ViewKey, name: str, agent: Agent, upstream: Upstream, tool: Tool, config: Config
+        self, key: ViewKey, name: str, agent: Agent, offer: Offer, tool: Tool, config: Config
     ) -> None:
         self.key = key
         """The view it stands in."""
         self.name = name
         """What the agent calls it."""
         self.agent = agent
-        self.upstream = upstream
+        self.upstream = upstream = offer.upstream
+        self.trusted = offer.trusted
         self.tool = tool
         """What policy decides about: of a native method the tool that stands for it (a01)."""
         self.method = tool.wraps or "tools/call"
         """What the server is asked."""
         self.local = False
         """It is answered from the catalogue; the server is not asked."""
+        self.held = ""
+        """Why its definition waits for a person (n09, n18)."""
         self.prefix = "" if key[1] else upstream.name
         """The server's name where URIs bear it, in views of several servers."""
         self.head = b'"name":' + quoted(tool.name) + b',"arguments":'
@@ -78,7 +94,13 @@ class Row:
         self._config = config
         self._because = ""
         self._ruling: Ruling | None = None
+        self._facts: Facts | None = None
         self._decision: Decision | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Where its policy wants that, a person is asked before the server is."""
+        return True
 
     def checked(self, payload: bytes) -> bytes:
         """A call's arguments, when they have one meaning (b29). Raises Failure `invalid_params`."""
@@ -92,6 +114,10 @@ class Row:
         """Params for the server, without braces; `payload` is what `checked` gave."""
         return self.head + payload
 
+    def arguments(self, payload: bytes) -> bytes:
+        """What policy reads, and a person is shown, of what the server is asked: a JSON object."""
+        return payload
+
     def bound(self, result: bytes, payload: bytes, cap: int) -> Bounded:
         """The server's result as the agent gets it (a18). Raises Failure `bad_answer`."""
         bounded = content.bound(result, cap)
@@ -101,7 +127,12 @@ class Row:
         """Whether a request that met the end of its connection is sent once more (D3)."""
         server = self.upstream.definition
         replay = server.replay if isinstance(server, Server) else "never"
-        return rules.may_replay(replay, reached, self.tool.annotations, trusted=False)
+        return rules.may_replay(replay, reached, self.tool.annotations, trusted=self.trusted)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names by which a pattern may mean it (a26)."""
+        return _spellings(self.agent, (self.upstream.name, self.tool.name), self.name, self.key[1])
 
     @property
     def ruling(self) -> Ruling:
@@ -111,26 +142,45 @@ class Row:
             self._ruling = rules.resolve(
                 server.name,
                 self.tool,
-                _spellings(self.agent, (server.name, self.tool.name), self.name, self.key[1]),
+                self.names,
                 server.policy,
                 self._config.tool_policies,
                 self._config.settings,
-                trusted=False,
+                trusted=self.trusted,
             )
         return self._ruling
 
     @property
-    def because(self) -> str:
-        """The deciding rules in one line, for the journal."""
-        if not self._because:
-            self._because = "; ".join(self.ruling.because)[:2000]
-        return self._because
+    def facts(self) -> Facts:
+        """What is known before the arguments are: no grant, no answer, no leak."""
+        if self._facts is None:
+            self._facts = Facts(
+                ruling=self.ruling,
+                agent=self.agent,
+                server=self.upstream.name,
+                tool=self.tool.name,
+                names=self.names,
+                held=self.held,
+            )
+        return self._facts
 
     @property
     def decision(self) -> Decision:
+        """What is decided before the arguments are known."""
         if self._decision is None:
-            self._decision = decide(self.ruling, self.upstream.name, self.tool.name)
+            self._decision = self.decided(self.facts)
         return self._decision
+
+    def decided(self, facts: Facts) -> Decision:
+        """The decision, `facts` being its own with more known."""
+        return decide(facts)
+
+    @property
+    def because(self) -> str:
+        """The rules of the decision in one line, for the journal."""
+        if not self._because:
+            self._because = "; ".join(self.decision.because)[:2000]
+        return self._because
 
 
 class Wrapper(Row):
@@ -139,10 +189,13 @@ class Wrapper(Row):
     __slots__ = ()
 
     def __init__(
-        self, key: ViewKey, name: str, agent: Agent, upstream: Upstream, tool: Tool, config: Config
+        self, key: ViewKey, name: str, agent: Agent, offer: Offer, tool: Tool, config: Config
     ) -> None:
-        super().__init__(key, name, agent, upstream, tool, config)
+        super().__init__(key, name, agent, offer, tool, config)
         self.local = self.method.endswith("/list")
+
+    def decided(self, facts: Facts) -> Decision:
+        return _unasked(decide(facts), "it is answered from the catalogue") if self.local else decide(facts)
 
     def checked(self, payload: bytes) -> bytes:
         payload = super().checked(payload)
@@ -183,13 +236,18 @@ class Native(Row):
         key: ViewKey,
         name: str,
         agent: Agent,
-        upstream: Upstream,
+        offer: Offer,
         gate: Tool,
         config: Config,
         method: str,
     ) -> None:
-        super().__init__(key, name, agent, upstream, gate, config)
+        super().__init__(key, name, agent, offer, gate, config)
         self.method = method
+
+    @property
+    def asks(self) -> bool:
+        """Nobody is asked about every key that is typed, nor about news."""
+        return self.method not in ("completion/complete", "subscriptions/listen")
 
     def checked(self, payload: bytes) -> bytes:
         """`payload`: the params, without braces, under the server's own names."""
@@ -197,6 +255,9 @@ class Native(Row):
 
     def members(self, payload: bytes) -> bytes:
         return payload
+
+    def arguments(self, payload: bytes) -> bytes:
+        return b"{" + payload + b"}"
 
     def bound(self, result: bytes, payload: bytes, cap: int) -> Bounded:
         return _BOUNDS[self.method](result, payload, cap, self.prefix)
@@ -207,9 +268,17 @@ class Following(Native):
 
     __slots__ = ()
 
+    def decided(self, facts: Facts) -> Decision:
+        return _unasked(decide(facts), "the call that made the task was")
+
     def may_replay(self, reached: bool) -> bool:
         """Never by a server's next process, which may give the task's id to another (n03)."""
         return not self.upstream.forgets and super().may_replay(reached)
+
+
+def _unasked(decision: Decision, why: str) -> Decision:
+    """The same where nobody needs to be asked, because of `why`."""
+    return Allow((*decision.because[:-1], f"allowed: {why}")) if isinstance(decision, Ask) else decision
 
 
 class _Uri(msgspec.Struct):

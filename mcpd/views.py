@@ -13,13 +13,13 @@ from typing import Literal, NamedTuple
 from mcpd.catalog import names, qualify
 from mcpd.catalog.prompt import Prompt
 from mcpd.catalog.resource import Resource, Template
-from mcpd.catalog.tool import Catalog, Feature, Tool
+from mcpd.catalog.tool import Feature, Tool
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE, wrappers
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Server
 from mcpd.policy import rules
 from mcpd.protocol.extensions import TASKS, Extensions
-from mcpd.rows import Following, Native, Row, ViewKey, Wrapper, may_use
+from mcpd.rows import Following, Native, Offer, Row, ViewKey, Wrapper, may_use
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.upstream import Upstream
 
@@ -90,13 +90,6 @@ def _entry(listed: Listed, stateless: bool, alone: bool) -> bytes:
     return thing.entry(listed.name)
 
 
-class Offer(NamedTuple):
-    """A server that the agent may use, and its catalogue when the view was built."""
-
-    upstream: Upstream
-    catalog: Catalog
-
-
 class View:
     """An immutable listing of all kinds, and where each thing in it is found."""
 
@@ -132,7 +125,7 @@ class View:
     @property
     def ended(self) -> bool:
         """Whether it holds an instance that there is no longer."""
-        return any(upstream.block == "removed" for upstream, _ in self.offers.values())
+        return any(offer.upstream.block == "removed" for offer in self.offers.values())
 
     @property
     def instructions(self) -> str:
@@ -186,12 +179,12 @@ class View:
 
     def _tools(self) -> tuple[dict[str, Row], tuple[str, ...]]:
         only = self.key[1]
-        found: dict[names.Pair, tuple[Upstream, Tool]] = {}
-        for server, (upstream, catalog) in self.offers.items():
-            for tool in catalog.tools:
-                found[server, tool.name] = (upstream, tool)
-            for tool in () if only else wrappers(catalog):
-                found.setdefault((server, tool.name), (upstream, tool))
+        found: dict[names.Pair, tuple[Offer, Tool]] = {}
+        for server, offer in self.offers.items():
+            for tool in offer.catalog.tools:
+                found[server, tool.name] = (offer, tool)
+            for tool in () if only else wrappers(offer.catalog):
+                found.setdefault((server, tool.name), (offer, tool))
         allowed = [pair for pair in found if may_use(self._agent, *pair)]
         if only:
             assigned = names.Assigned({tool: (server, tool) for server, tool in allowed})
@@ -199,21 +192,22 @@ class View:
             assigned = names.assign(allowed, self._agent.spelling)
         rows = {}
         for name, pair in assigned.names.items():
-            upstream, tool = found[pair]
+            offer, tool = found[pair]
             kind = Wrapper if tool.wraps else Row
-            rows[name] = kind(self.key, name, self._agent, upstream, tool, self._config)
+            rows[name] = kind(self.key, name, self._agent, offer, tool, self._config)
         return rows, assigned.warnings
 
     def _resources(self) -> Iterator[Listed]:
-        for server, (upstream, catalog) in self._behind(READ_RESOURCE):
-            for each in catalog.resources:
-                yield Listed(each.uri if self.alone else qualify.qualified(server, each.uri), upstream, each)
+        for server, offer in self._behind(READ_RESOURCE):
+            for each in offer.catalog.resources:
+                uri = each.uri if self.alone else qualify.qualified(server, each.uri)
+                yield Listed(uri, offer.upstream, each)
 
     def _templates(self) -> Iterator[Listed]:
-        for server, (upstream, catalog) in self._behind(READ_RESOURCE):
-            for each in catalog.templates:
-                template = each.uri_template
-                yield Listed(template if self.alone else qualify.qualified(server, template), upstream, each)
+        for server, offer in self._behind(READ_RESOURCE):
+            for each in offer.catalog.templates:
+                template = each.uri_template if self.alone else qualify.qualified(server, each.uri_template)
+                yield Listed(template, offer.upstream, each)
 
     def _behind(self, gate: Tool) -> Iterator[tuple[str, Offer]]:
         """The servers of which the agent may use what `gate` stands for."""
@@ -228,9 +222,9 @@ class View:
         """Each prompt, and the server that has it, by the name that the agent calls it."""
         if self._prompts is None:
             found: dict[names.Pair, tuple[Upstream, Prompt]] = {}
-            for server, (upstream, catalog) in self._behind(GET_PROMPT):
-                for prompt in catalog.prompts:
-                    found[server, prompt.name] = (upstream, prompt)
+            for server, offer in self._behind(GET_PROMPT):
+                for prompt in offer.catalog.prompts:
+                    found[server, prompt.name] = (offer.upstream, prompt)
             if self.alone:
                 assigned = names.Assigned({name: (server, name) for server, name in found})
             else:
@@ -248,7 +242,7 @@ class View:
             if offer is None or not may_use(self._agent, server, gate.name):
                 return None
             name = names.export(server, gate.name, self._agent.spelling)
-            row = Native(self.key, name, self._agent, offer.upstream, gate, self._config, method)
+            row = Native(self.key, name, self._agent, offer, gate, self._config, method)
             self._natives[place] = row
         return row
 
@@ -264,7 +258,8 @@ class View:
         place = (server, tool, method)
         row = self._natives.get(place)
         if row is None:
-            row = Following(self.key, made.name, self._agent, made.upstream, made.tool, self._config, method)
+            offer = self.offers[server]
+            row = Following(self.key, made.name, self._agent, offer, made.tool, self._config, method)
             self._natives[place] = row
         return row
 

@@ -17,7 +17,7 @@ from mcpd.catalog.tool import Catalog, read_tools
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Server
-from mcpd.policy.decide import Allow, Deny
+from mcpd.policy.decide import Allow, Ask, Deny
 from mcpd.rows import ViewKey
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
@@ -95,7 +95,7 @@ def test_a_tool_is_meant_by_the_very_name_it_is_listed_under(shelf: Shelf) -> No
         assert isinstance(row.decision, Allow)
     for only, left_out in (("a_b", ()), ("", ("a",))):
         [row, *_] = shelf.view(mcp, only, *left_out).rows.values()
-        assert isinstance(row.decision, Deny)
+        assert isinstance(row.decision, Ask)
 
 
 def test_tools_appear_in_the_order_of_servers_and_of_their_own(shelf: Shelf) -> None:
@@ -272,7 +272,7 @@ def test_a_native_method_is_ruled_as_the_tool_that_stands_for_it(shelf: Shelf) -
         get = view.native("s", GET_PROMPT, "prompts/get")
         assert read is not None
         assert get is not None
-        assert (type(read.decision), type(get.decision)) == (Allow, Deny)
+        assert (type(read.decision), type(get.decision)) == (Allow, Ask)
         assert read.ruling.timeout == 7
         assert (read.method, read.tool.name, read.prefix) == (
             "resources/read",
@@ -349,9 +349,9 @@ def decision(shelf: Shelf, name: str, who: Agent = ANYONE, only: str = "") -> ty
         ([("s__do it", Policy(approval="never"))], Allow),
         ([("s__do_it", Policy(approval="never"))], Allow),
         ([("s__*", Policy(approval="never"))], Allow),
-        ([("do it", Policy(approval="never"))], Deny),
-        ([("do_it", Policy(approval="never"))], Deny),
-        ([("mcp_s_do_it", Policy(approval="never"))], Deny),
+        ([("do it", Policy(approval="never"))], Ask),
+        ([("do_it", Policy(approval="never"))], Ask),
+        ([("mcp_s_do_it", Policy(approval="never"))], Ask),
         ([("s__*", Policy(approval="never")), ("s__do it", Policy(approval="deny"))], Deny),
     ],
 )
@@ -368,14 +368,14 @@ def test_an_agents_own_spelling_may_name_the_tool_as_well(shelf: Shelf) -> None:
     shelf.offer("s", catalog("do_it"))
     shelf.apply(tool_policies=(("mcp_s_do_it", Policy(approval="never")),))
     assert decision(shelf, "mcp_s_do_it", agent(spelling="mcp_server_tool")) is Allow
-    assert decision(shelf, "s__do_it") is Deny
+    assert decision(shelf, "s__do_it") is Ask
 
 
 def test_a_server_cannot_name_its_tool_into_anothers_policy(shelf: Shelf) -> None:
     shelf.offer("evil", catalog("good__read"))
     shelf.apply(tool_policies=(("good__read", Policy(approval="never")),))
-    assert decision(shelf, "good__read", ANYONE, "evil") is Deny
-    assert decision(shelf, "evil__good__read") is Deny
+    assert decision(shelf, "good__read", ANYONE, "evil") is Ask
+    assert decision(shelf, "evil__good__read") is Ask
 
 
 @pytest.mark.parametrize(
@@ -487,7 +487,7 @@ def test_numbers_never_come_back(shelf: Shelf) -> None:
 
 def test_a_new_policy_counts_at_once_although_the_listing_is_the_same(shelf: Shelf) -> None:
     shelf.offer("s", catalog("a"))
-    assert decision(shelf, "s__a") is Deny
+    assert decision(shelf, "s__a") is Ask
     shelf.apply(tool_policies=(("s__a", Policy(approval="never")),))
     assert decision(shelf, "s__a") is Allow
 
