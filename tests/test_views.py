@@ -95,7 +95,7 @@ def test_a_tool_is_meant_by_the_very_name_it_is_listed_under(shelf: Shelf) -> No
         assert isinstance(row.decision, Allow)
     for only, left_out in (("a_b", ()), ("", ("a",))):
         [row, *_] = shelf.view(mcp, only, *left_out).rows.values()
-        assert isinstance(row.decision, Ask)
+        assert isinstance(row.decision, Deny)
 
 
 def test_tools_appear_in_the_order_of_servers_and_of_their_own(shelf: Shelf) -> None:
