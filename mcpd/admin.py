@@ -38,6 +38,7 @@ from mcpd.catalog.names import server_name_problem
 from mcpd.catalog.tool import Catalog
 from mcpd.config import fields, load, save
 from mcpd.config.change import Applied, applied, diff, keep, narrows
+from mcpd.config.executable import located
 from mcpd.config.spec import Config, Faulty, Problem, Server
 from mcpd.errors import Failure
 from mcpd.journal import Entry
@@ -268,6 +269,7 @@ async def _read_back(broker: Broker, wanted: AddServer, path: Path) -> Server:
         path=wanted.path,
         url=wanted.url,
     )
+    asked = located(asked, broker.environ)
     if server is None or server.source != str(path) or server.digest != asked.digest:
         raise Failure("bad_definition", f'cannot add "{wanted.name}": "{path}" does not read back as written')
     return server

@@ -282,6 +282,7 @@ def _setting(field: str) -> str:
 _LADDERS: dict[str, tuple[object, ...]] = {
     "enabled": (False, True),
     "open": (False, True),
+    "trusted": (False, None, True),
     "start": ("lazy", "eager"),
     "replay": ("never", "auto", "always"),
     "sampling": (False, True),

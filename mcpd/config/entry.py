@@ -7,6 +7,8 @@ with a fault switches off.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from mcpd.catalog.names import server_name_problem
@@ -47,8 +49,14 @@ _SETTINGS_LATER = frozenset({"max_in_flight", "queue_wait"})
 #: What stands in the place of a setting that cannot be read, where the built-in value is not the strictest.
 _STRICTEST = {"risk": "high", "approval": "deny", "unannotated": "high"}
 
-_OVERRIDE: dict[str, Reader] = {"enabled": fields.flag}
-_OVERRIDE_LATER = frozenset({"trusted"})
+_OVERRIDE: dict[str, Reader] = {"enabled": fields.flag, "trusted": fields.flag}
+
+
+class Override(NamedTuple):
+    """What the user's config.toml says of a server that another file defines (b30)."""
+
+    enabled: bool
+    trusted: bool | None
 
 
 def read_agent(name: str, source: str, value: object, place: str) -> tuple[Agent | None, tuple[Fault, ...]]:
@@ -117,8 +125,9 @@ def read_settings(value: object, place: str) -> tuple[Settings, tuple[Fault, ...
     return Settings(**members), read.faults
 
 
-def read_override(value: object, place: str) -> tuple[bool, tuple[Fault, ...]]:
-    """Whether `[overrides.NAME]` leaves the server enabled (b30); a faulty one does not."""
-    read = read_table(value, place, _OVERRIDE, _OVERRIDE_LATER)
+def read_override(value: object, place: str) -> tuple[Override, tuple[Fault, ...]]:
+    """`[overrides.NAME]` (b30); what is faulty in it neither leaves the server enabled nor trusts it."""
+    read = read_table(value, place, _OVERRIDE)
     written = isinstance(value, dict) and "enabled" not in value
-    return bool(read.values.get("enabled", written)), read.faults
+    trusted = False if read.faults else read.values.get("trusted")
+    return Override(bool(read.values.get("enabled", written)), trusted), read.faults

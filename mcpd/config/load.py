@@ -22,6 +22,7 @@ from mcpd import files
 from mcpd.config import fields
 from mcpd.config.definition import read_server
 from mcpd.config.entry import closed_agent, read_agent, read_override, read_policies, read_settings
+from mcpd.config.executable import located
 from mcpd.config.expand import BadReference, UnsetVariable, expand, variables
 from mcpd.config.fields import Fault
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
@@ -57,7 +58,7 @@ def load(config_dir: Path, environ: Mapping[str, str]) -> Config:
     except Failure as failure:
         problem = Problem(failure.data["file"], failure.data["place"], failure.data["reason"])
         folder = config_dir / "servers.d"
-        found = _Found(str(config_dir / MAIN), variables(environ))
+        found = _Found(str(config_dir / MAIN), environ)
         for file in found.folder(folder):
             found.server_file(file)
         why = "it is not used while config.toml cannot be read; mend that, then run mcpctl reload"
@@ -76,7 +77,7 @@ def reload(config_dir: Path, environ: Mapping[str, str], servers_dir: Path | Non
     cannot be read: the caller keeps what it has.
     """
     main = read_main(config_dir)
-    found = _Found(str(config_dir / MAIN), variables(environ))
+    found = _Found(str(config_dir / MAIN), environ)
     settings = found.settings(main, config_dir)
     policies = found.policies(main)
     found.inline(main)
@@ -156,9 +157,10 @@ def _not_toml(text: str, message: str) -> Unreadable:
 class _Found:
     """What one loading has found so far. Only `reload` uses it."""
 
-    def __init__(self, main_file: str, values: Mapping[str, str]) -> None:
+    def __init__(self, main_file: str, environ: Mapping[str, str]) -> None:
         self.main_file = main_file
-        self.values = values
+        self.environ = environ
+        self.values = variables(environ)
         self.servers: dict[str, Server] = {}
         self.faulty: dict[str, Faulty] = {}
         self.agents: dict[str, Agent] = {}
@@ -211,16 +213,19 @@ class _Found:
             yield name, table, fields.join(key, name)
 
     def override(self, overrides: object) -> None:
-        """`[overrides.NAME]` can switch off what another file leaves on (b30)."""
+        """`[overrides.NAME]` can switch off what another file leaves on, and say who is trusted (b30)."""
         for name, table, place in self._entries({"overrides": overrides}, "overrides"):
-            enabled, faults = read_override(table, place)
+            said, faults = read_override(table, place)
             self.note(self.main_file, *faults)
             server, faulty = self.servers.get(name), self.faulty.get(name)
-            if server is None and faulty is None:
+            if server is not None:
+                server = replace(server, trusted=said.trusted)
+                if server.enabled and not said.enabled:
+                    server = replace(server, enabled=False, disabled_by=self.main_file)
+                self.servers[name] = server
+            elif faulty is None:
                 self.note(self.main_file, Fault(place, "there is no server of this name"))
-            elif server is not None and server.enabled and not enabled:
-                self.servers[name] = replace(server, enabled=False, disabled_by=self.main_file)
-            elif faulty is not None and not enabled:
+            elif not said.enabled:
                 self.faulty[name] = replace(faulty, disabled_by=self.main_file)
 
     # Folders
@@ -273,7 +278,8 @@ class _Found:
 
     def server(self, name: str, source: str, table: object, place: str) -> None:
         checked = read_server(name, source, table, place, self.values)
-        if self._add_server(checked.server):
+        server = checked.server
+        if self._add_server(located(server, self.environ) if isinstance(server, Server) else server):
             self.note(source, *checked.faults)
 
     def _add_server(self, server: Server | Faulty) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -46,9 +47,13 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Working folder; empty means the home folder (b03)."""
     path: str = ""
     """Folders, separated by ':', searched for the command before anything else (b03)."""
+    executable: str = ""
+    """The file that the command was found as when the files were read; empty where there was none."""
     url: str = ""
     headers: dict[str, str] = {}
     policy: Policy = Policy()
+    trusted: bool | None = None
+    """What config.toml says of trust in it (b30); None leaves that to `mcpctl trust`."""
     enabled: bool = True
     disabled_by: str = ""
     """The file that says no, where `enabled` is false (b31)."""
@@ -80,9 +85,24 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             sorted(self.headers.items()),
             self.protocol,
         )
+        if self.executable:
+            parts += (self.executable,)
         if self.sampling or self.roots != "none":
             # Said once, when it is opened, so a change is a new beginning (5.1).
             parts += (self.sampling, self.roots)
+        return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+
+    @property
+    def destination(self) -> str:
+        """A fingerprint of what gets the values of `env` and `headers`; under the server's name and this,
+        what a person has agreed to is filed (n24)."""
+        parts: tuple[object, ...]
+        if self.url:
+            url = urlsplit(self.url)
+            port = url.port or {"http": 80}.get(url.scheme, 443)
+            parts = (url.scheme, url.hostname, port, url.path or "/")
+        else:
+            parts = (self.executable or self.command, self.args, self.cwd)
         return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 

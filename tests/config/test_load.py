@@ -15,7 +15,7 @@ from mcpd.config.load import MAX_FILE, load, reload
 from mcpd.config.spec import Agent, Config, Policy, Server
 from mcpd.errors import Failure
 
-ENVIRON = {"HOME": "/home/u", "TOKEN": "hunter2", "MCPD_SECRETS_KEY": "sealed"}
+ENVIRON = {"HOME": "/home/u", "PATH": "/no/such/folder", "TOKEN": "hunter2", "MCPD_SECRETS_KEY": "sealed"}
 
 
 @pytest.fixture
@@ -637,6 +637,25 @@ def test_tables_that_this_version_does_not_have_are_reported(folder: Path) -> No
     assert "secrets: not supported by this version" in text
     assert "tool_profiles: not supported by this version" in text
     assert 'server: unknown field, did you mean "servers"?' in text
+
+
+def test_who_is_trusted_is_said_in_config_toml_alone_b14_b30(folder: Path) -> None:
+    config = read(
+        folder,
+        """
+        [overrides]
+        yes = { trusted = true }
+        no = { trusted = false }
+        odd = { trusted = "yes" }
+        stray = { trusted = true, command = "other" }
+        """,
+        **dict.fromkeys(("yes", "no", "odd", "stray", "unsaid"), 'command = "x"'),
+        itself='command = "x"\ntrusted = true',
+    )
+    said = {name: server.trusted for name, server in config.servers.items()}
+    # A slip of the pen trusts nobody.
+    assert said == {"yes": True, "no": False, "odd": False, "stray": False, "unsaid": None}
+    assert "trust is not given in a server's own entry" in config.faulty["itself"].message
 
 
 def test_overrides_only_switch_off(folder: Path) -> None:

@@ -34,7 +34,7 @@ def test_what_is_added_is_loaded_again(tmp_path: Path) -> None:
         "enabled": False,
     }
     path = add_server(tmp_path / "servers.d", "demo", fields)
-    config = load(tmp_path, {"HOME": "/home/u"})
+    config = load(tmp_path, {"HOME": "/home/u", "PATH": "/no/such/folder"})
     assert config.problems == ()
     # a05: values that were given are literal.
     assert config.servers["demo"] == Server(
