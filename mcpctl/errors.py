@@ -45,6 +45,7 @@ CODES = {
     "name_taken": FAILED,
     "needs_login": LOGIN_NEEDED,
     "no_such_agent": NOT_FOUND,
+    "no_such_grant": NOT_FOUND,
     "no_such_prompt": NOT_FOUND,
     "no_such_resource": NOT_FOUND,
     "no_such_server": NOT_FOUND,

@@ -43,6 +43,8 @@ KINDS: dict[str, int] = {
     "stopping": 1023,
     "no_such_resource": 1024,
     "no_such_prompt": 1025,
+    "no_such_grant": 1026,
+    "no_such_approval": 1028,
 }
 
 #: Verdicts that an agent sees as a result with isError, not as a JSON-RPC error (D13).
