@@ -10,14 +10,12 @@ from __future__ import annotations
 import time
 from functools import partial
 
-import msgspec
-
 from mcpd import listing
 from mcpd.broker import Broker
+from mcpd.caller import Caller
 from mcpd.catalog import content
 from mcpd.errors import Failure
 from mcpd.journal import Entry
-from mcpd.listing import DEFAULT_AGENT
 from mcpd.permit import Permit, permit
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
@@ -30,24 +28,6 @@ from mcpd.upstream.rounds import Gather, Rounds
 from mcpd.upstream.step import Sending, Step
 from mcpd.upstream.ticket import Superseded, Ticket, Withdrawn
 from mcpd.upstream.wishes import Tell
-
-
-class Caller(msgspec.Struct, frozen=True):
-    """Who a request is recorded under."""
-
-    session: str
-    agent: str
-    pid: int
-    exe: str
-    proven: bool = False
-    """It has shown the agent's token, so that all who have are one, also of the default agent."""
-
-    @property
-    def owner(self) -> str:
-        """Whose its tasks are: the agent's, or one session's of the agent that every program may be."""
-        anybody = self.agent in ("", DEFAULT_AGENT) and not self.proven
-        return self.session if anybody else f"agent {self.agent}"
-
 
 #: How often a call is decided when what it was decided on changes while it waits for its server.
 DECISIONS = 3

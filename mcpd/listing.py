@@ -7,6 +7,7 @@ import contextlib
 import trio
 
 from mcpd.broker import Broker
+from mcpd.caller import DEFAULT_AGENT
 from mcpd.catalog import names, qualify
 from mcpd.catalog.tool import Tool
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE
@@ -22,8 +23,6 @@ from mcpd.views import View, shown
 
 #: The first listing waits this long for servers whose catalogue nobody knows yet (D5).
 FIRST_LISTING = 5.0
-
-DEFAULT_AGENT = "default"
 
 #: No configured agent has an empty name, so no session can come by this view.
 OPERATOR = Agent(name="")

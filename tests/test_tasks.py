@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd import tasks
-from mcpd.calls import Caller
+from mcpd.caller import Caller
 from mcpd.catalog.tasks import DETAIL, LONGEST_LIFE, Task
 from mcpd.tasks import Held, Tasks
 from mcpd.upstream.upstream import Upstream

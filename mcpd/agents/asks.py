@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from mcpd.broker import Broker
-from mcpd.calls import Caller
+from mcpd.caller import Caller
 from mcpd.journal import Entry
 from mcpd.policy import asks
 from mcpd.policy.asks import BadAnswer, Refused, Settled

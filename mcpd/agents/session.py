@@ -22,10 +22,10 @@ from mcpd.agents.identity import Attach, Peer, check_root
 from mcpd.agents.notices import Notices
 from mcpd.agents.parked import Parked
 from mcpd.broker import Broker
-from mcpd.calls import Caller
+from mcpd.caller import DEFAULT_AGENT, Caller
 from mcpd.catalog.names import server_name_problem
 from mcpd.errors import KINDS, Failure
-from mcpd.listing import DEFAULT_AGENT, find_agent
+from mcpd.listing import find_agent
 from mcpd.policy.rules import may_use_server
 from mcpd.protocol import jsonrpc
 from mcpd.protocol.abilities import NONE, Ability
@@ -134,7 +134,7 @@ class Session:
         self.peer = peer
         self.root = ""
         self.key = ViewKey((agent, "", frozenset(), ""))
-        self.caller = Caller(self.id, agent, peer.pid, peer.exe)
+        self.caller = Caller(self.id, agent, peer.pid, peer.exe, cwd=peer.cwd)
         broker.fleet.joined(self.id, agent, "")
         self.revision: Revision | None = None
         self.abilities: Ability = NONE
@@ -414,7 +414,7 @@ class Session:
         without = frozenset(name for name in attach.without if server_name_problem(name) is None)
         self.key = ViewKey((agent, attach.server, without, self.root))
         self.broker.fleet.joined(self.id, agent, self.root)
-        self.caller = Caller(self.id, agent, self.pid, self.exe)
+        self.caller = Caller(self.id, agent, self.pid, self.exe, cwd=self.peer.cwd)
 
     def _may_be(self, name: str) -> str:
         """Which socket a process can open is its identity; on the default one it may name an open agent."""

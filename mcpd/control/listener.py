@@ -13,7 +13,7 @@ import struct
 import trio
 
 from mcpd.broker import Broker
-from mcpd.calls import Caller
+from mcpd.caller import Caller
 from mcpd.control import dispatch
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure

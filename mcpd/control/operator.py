@@ -7,7 +7,7 @@ import trio
 
 from mcpd.api import Params
 from mcpd.broker import Broker
-from mcpd.calls import Caller
+from mcpd.caller import Caller
 from mcpd.journal import Entry
 from mcpd.policy.asks import UNDECLARED
 from mcpd.protocol.abilities import NONE, Ability

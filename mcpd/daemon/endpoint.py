@@ -19,9 +19,9 @@ from mcpd.agents.endpoint.head import ALL
 from mcpd.agents.endpoint.rooms import Rooms
 from mcpd.agents.methods import serve as methods
 from mcpd.broker import Broker
+from mcpd.caller import DEFAULT_AGENT
 from mcpd.daemon.sockets import BACKLOG, BREATH
 from mcpd.errors import Failure
-from mcpd.listing import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from mcpd.daemon.web import Web

@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 import trio
 
+from mcpd.caller import DEFAULT_AGENT
 from mcpd.config.watch import Watch
 from mcpd.daemon.lock import Lock, Taken
 from mcpd.daemon.paths import Paths, check_socket_path, make_private
@@ -53,8 +54,6 @@ AGAIN = 2.0
 #: What the sockets are called in the units (FileDescriptorName).
 CONTROL_NAME = "control"
 DEFAULT_NAME = "agent-default"
-
-DEFAULT_AGENT = "default"
 
 
 class Slots:

@@ -13,7 +13,7 @@ import trio.testing
 
 from mcpd.api.prompts import GetPrompt
 from mcpd.api.resources import ReadResource
-from mcpd.calls import Caller
+from mcpd.caller import Caller
 from mcpd.control.methods import prompts, resources
 from mcpd.control.operator import Operator
 from mcpd.transport.lines import LineWriter

@@ -12,10 +12,11 @@ from mcpd.api.endpoint import (
     TokenInfo,
 )
 from mcpd.broker import Broker
+from mcpd.caller import DEFAULT_AGENT
 from mcpd.consent import tokens
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure
-from mcpd.listing import DEFAULT_AGENT, find_agent
+from mcpd.listing import find_agent
 
 
 async def status(operator: Operator, params: Params) -> EndpointStatus:
