@@ -10,6 +10,7 @@ import trio
 
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Problem, Server
+from mcpd.consent.grantbook import GrantBook
 from mcpd.consent.state import StateBook
 from mcpd.consent.store import Store
 from mcpd.errors import Failure
@@ -138,8 +139,10 @@ class Broker:
     editing: trio.Lock = field(default_factory=trio.Lock)
     """Held by whoever changes the configuration; see `admin`."""
     state: StateBook = field(init=False)
+    grants: GrantBook = field(init=False)
     views: Views = field(init=False)
 
     def __post_init__(self) -> None:
         self.state = StateBook(self.store)
+        self.grants = GrantBook(self.store)
         self.views = Views(self.changes)

@@ -63,6 +63,8 @@ def enrolled(broker: Broker, session: Session) -> Iterator[None]:
     finally:
         del broker.sessions[session.id]
         broker.changes.publish("sessions", session.id)
+        if broker.grants.end_session(session.id):
+            broker.changes.publish("grants")
 
 
 async def announce(broker: Broker) -> None:

@@ -60,7 +60,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     id: str
     agent: str
-    """Its exact name; "*" is all."""
+    """Its exact name; "" is the operator, "*" all."""
     server: str
     destination: str
     """The digest of where its server runs or is (n24)."""
@@ -81,8 +81,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     made_at: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.agent and self.server and self.tool):
-            raise ValueError("a grant names an agent, a server and a tool")
+        if not (self.server and self.tool):
+            raise ValueError("a grant names a server and a tool")
         wanted = {"session": "session", "until": "until", "count": "count"}.get(self.lifespan)
         for name, given in (("session", self.session), ("until", self.until), ("count", self.count)):
             if name == wanted and not given:

@@ -64,6 +64,8 @@ def test_it_may_be_for_every_agent_and_the_operator() -> None:
     assert covered(every, request(agent=""))
     # A name is no pattern.
     assert not covered(grant(agent="cod*"), request())
+    assert covered(grant(agent=""), request(agent=""))
+    assert not covered(grant(agent=""), request())
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,6 @@ def test_lifespans(fields: dict[str, Any], used: int, now: float, session: str, 
         {"lifespan": "once", "count": 1},
         {"lifespan": "forever", "until": 5.0},
         {"lifespan": "forever", "session": "s1"},
-        {"agent": ""},
         {"server": ""},
         {"tool": ""},
     ],
