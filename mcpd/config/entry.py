@@ -7,6 +7,7 @@ with a fault switches off.
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -68,12 +69,23 @@ def read_agent(name: str, source: str, value: object, place: str) -> tuple[Agent
     if read.values.get("name", name) != name:
         faults.append(Fault(fields.join(place, "name"), f'must be "{name}" like the entry itself'))
     for key in ("allowed_tools", "denied_tools", "auto_approve"):
-        if "" in read.values.get(key, ()):
-            faults.append(Fault(fields.join(place, key), "an empty text names no tool"))
+        for number, pattern in enumerate(read.values.get(key, ())):
+            if problem := pattern_problem(pattern):
+                faults.append(Fault(f"{fields.join(place, key)}[{number}]", problem))
     if faults:
         return closed_agent(name, source), tuple(faults)
     members = {key: item for key, item in read.values.items() if key not in ("schema", "name")}
     return Agent(name=name, source=source, **members), ()
+
+
+def pattern_problem(pattern: str) -> str:
+    """Why a pattern can match no tool, whatever servers there are; empty where it can (a26)."""
+    if not pattern:
+        return "an empty text names no tool"
+    if "__" in pattern or "*" in pattern or "?" in pattern or pattern.startswith("mcp_"):
+        return ""
+    shown = json.dumps(f"{pattern[:60]}__*", ensure_ascii=False)
+    return f"names no tool: a tool is SERVER__TOOL, and all tools of a server are like {shown}"
 
 
 def closed_agent(name: str, source: str) -> Agent | None:
@@ -99,8 +111,12 @@ def read_policies(value: object, place: str) -> tuple[tuple[tuple[str, Policy], 
     faults: list[Fault] = []
     for pattern, item in value.items():
         where = fields.join(place, pattern)
-        if not pattern:
-            faults.append(Fault(where, "an empty pattern matches no tool"))
+        if problem := pattern_problem(pattern):
+            # If a server was meant, its tools must not be milder than whoever wrote this wanted.
+            meant = f"{pattern}__*"
+            denied = bool(pattern) and meant not in value
+            faults.append(Fault(where, f"{problem}; those are denied" if denied else problem))
+            found += [(meant, DENY)] if denied else []
             continue
         read = read_table(item, where, fields.POLICY)
         faults.extend(

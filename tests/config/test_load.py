@@ -538,6 +538,29 @@ def test_a_faulty_tool_policy_denies(folder: Path, text: str) -> None:
     assert "what it matches is denied" in messages(config)
 
 
+@pytest.mark.parametrize("field", ["allowed_tools", "denied_tools", "auto_approve"])
+def test_a_servers_name_alone_is_no_pattern_and_closes_the_agent(folder: Path, field: str) -> None:
+    """Whoever denies "notes" means its tools, and would be surprised."""
+    config = read(folder, f'[agents.c]\n{field} = ["a__b", "notes"]')
+    assert config.agents["c"].allowed_tools == ()
+    text = messages(config)
+    assert f"agents.c.{field}[1]: names no tool" in text
+    assert '"notes__*"' in text
+
+
+def test_a_servers_name_alone_denies_its_tools_as_a_tool_policy(folder: Path) -> None:
+    config = read(folder, '[tool_policies]\nnotes = { approval = "never" }\n"" = { risk = "low" }')
+    assert config.tool_policies == (("notes__*", Policy(approval="deny")),)
+    assert 'are like "notes__*"; those are denied' in messages(config)
+    named = '[tool_policies]\nnotes = { risk = "low" }\n"notes__*" = { risk = "high" }'
+    assert read(folder, named).tool_policies == (("notes__*", Policy(risk="high")),)
+
+
+def test_names_that_agents_see_are_patterns(folder: Path) -> None:
+    config = read(folder, '[agents.c]\nallowed_tools = ["mcp_notes_read", "*", "note?", "a__b"]')
+    assert config.problems == ()
+
+
 def test_tool_policies_of_the_wrong_shape_deny_everything(folder: Path) -> None:
     assert read(folder, "tool_policies = []").tool_policies == (("*", Policy(approval="deny")),)
 

@@ -1,0 +1,164 @@
+"""Lines of keys in TOML texts, and edits that leave the rest alone."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpd.config.places import Uneditable, line_of, lines, put, spans
+
+TEXT = """\
+# a comment = { not a key
+schema = 1
+"quoted # key" = 'it # is'
+
+[tool_policies]
+"a__*" = { approval = "never", timeout = "1m" } # why
+'b__t' = { risk = "low" }
+[servers . x.env]   # spaces
+K = "a \\" # no comment"
+multi = \"\"\"
+[not.a.table]
+x = 1 \\\"\"\" ""\"\"\"
+[servers.x]
+args = [
+    "one", # , "not a member"
+    # "nor this",
+    "two",
+]
+when = 1979-05-27 07:32:00
+[[list]]
+a.b = [[1], [2, {c = 3}]]
+[[list]]
+[list.sub]
+d = 1
+"""
+
+
+def test_every_place_has_its_line() -> None:
+    assert lines(TEXT) == {
+        "schema": 2,
+        '"quoted # key"': 3,
+        "tool_policies": 5,
+        'tool_policies."a__*"': 6,
+        'tool_policies."a__*".approval': 6,
+        'tool_policies."a__*".timeout': 6,
+        "tool_policies.b__t": 7,
+        "tool_policies.b__t.risk": 7,
+        "servers": 8,
+        "servers.x": 8,
+        "servers.x.env": 8,
+        "servers.x.env.K": 9,
+        "servers.x.env.multi": 10,
+        "servers.x.args": 14,
+        "servers.x.args[0]": 15,
+        "servers.x.args[1]": 17,
+        "servers.x.when": 19,
+        "list": 20,
+        "list[0]": 20,
+        "list[0].a": 21,
+        "list[0].a.b": 21,
+        "list[0].a.b[0]": 21,
+        "list[0].a.b[0][0]": 21,
+        "list[0].a.b[1]": 21,
+        "list[0].a.b[1][0]": 21,
+        "list[0].a.b[1][1]": 21,
+        "list[0].a.b[1][1].c": 21,
+        "list[1]": 22,
+        "list[1].sub": 23,
+        "list[1].sub.d": 24,
+    }
+
+
+def test_a_place_without_a_line_has_that_of_what_is_around_it() -> None:
+    found = lines(TEXT)
+    assert line_of(found, "servers.x.args[7]") == 14
+    assert line_of(found, "servers.x.url") == 8
+    assert line_of(found, 'tool_policies."a__*".risk') == 6
+    assert line_of(found, "agents.x") == 0
+    assert line_of(found, "") == 0
+
+
+KEYS = st.text(max_size=4) | st.sampled_from(["a", "a.b", "#", "[x]", '"', "ä"])
+TOML = st.recursive(
+    st.text(max_size=5) | st.integers(-9, 9) | st.booleans() | st.floats(allow_nan=False) | st.datetimes(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(KEYS, TOML, max_size=4))
+def test_a_span_holds_the_value_of_its_place(data: dict[str, Any]) -> None:
+    text = tomli_w.dumps(data)
+    read = tomllib.loads(text)
+    tables = {span.path for span in spans(text) if _at(read, span.path) == {}}
+    for span in spans(text):
+        value: Any = _at(read, span.path)
+        if not isinstance(value, dict) and span.path not in tables:
+            assert tomllib.loads(f"k = {text[span.start : span.end]}")["k"] == value
+        assert text.count("\n", 0, span.start) + 1 >= span.line
+
+
+def _at(data: Any, path: tuple[str | int, ...]) -> Any:
+    for part in path:
+        data = data[part]
+    return data
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value", "expected"),
+    [
+        ("", "max_risk", "low", 'max_risk = "low"\n'),
+        ("schema = 1", "denied", ["a", "b"], 'schema = 1\ndenied = ["a", "b"]\n'),
+        ("# mine\r\nx = 1\r\n", "k", [], "# mine\r\nx = 1\r\nk = []\r\n"),
+        ('k="low" # why\nx = 1\n', "k", "high", 'k="high" # why\nx = 1\n'),
+        ('k = ["a"] # why\n', "k", ["a", "c"], 'k = ["a", "c"] # why\n'),
+        (
+            'k = [\n  "a", # about a\n  # about b\n  "b" # b, too\n]\n',
+            "k",
+            ["a", "b", "c"],
+            'k = [\n  "a", # about a\n  # about b\n  "b", # b, too\n  "c",\n]\n',
+        ),
+        ('k = [\n  "a", # about a\n  "b", # about b\n]\n', "k", ["b"], 'k = [\n  "b", # about b\n]\n'),
+        ('k = [\n  "a", # about a\n  "b"\n]\n', "k", ["a"], 'k = [\n  "a", # about a\n]\n'),
+        ('k = [\n  "a",\n]\n', "k", ["b"], 'k = [\n    "b",\n]\n'),
+        ('k = ["a",\n     "b"]\n', "k", ["a", "b", "c"], 'k = ["a",\n     "b",\n     "c",]\n'),
+        ('k = ["a",\n     "b", "c"]\n', "k", ["b"], 'k = [\n     "b", ]\n'),
+        ("k = [\n  # none yet\n]\n", "k", ["a"], 'k = [\n    "a",\n  # none yet\n]\n'),
+        ('k = [\n  "a",\n  "a",\n]\n', "k", ["a"], 'k = [\n  "a",\n]\n'),
+    ],
+)
+def test_an_edit_touches_what_it_is_about(text: str, key: str, value: Any, expected: str) -> None:
+    assert put(text, key, value) == expected
+
+
+def test_what_cannot_be_edited_alone_is_refused() -> None:
+    # Behind a table's header a key would be that table's.
+    with pytest.raises(Uneditable):
+        put("[table]\nx = 1\n", "k", "v")
+    with pytest.raises(Uneditable):
+        put("[k]\nx = 1\n", "k", "v")
+
+
+WORDS = st.lists(st.text("ab#,]\"'\\\n\x7f", max_size=3), max_size=4, unique=True)
+BETWEEN = st.sampled_from(["", " ", "\n", "\n  ", " # c, ]\n", "\n# d\n"])
+
+
+@given(WORDS, WORDS, st.lists(BETWEEN, min_size=12, max_size=12), st.booleans())
+def test_a_list_holds_what_it_was_told_and_keeps_its_order(
+    before: list[str], after: list[str], between: list[str], trailing: bool
+) -> None:
+    gaps = iter(between)
+    members = f"{next(gaps)},{next(gaps)}".join(
+        tomli_w.dumps({"k": word}).removeprefix("k = ").rstrip("\n") for word in before[:4]
+    )
+    text = f"x = 1\nk = [{next(gaps)}{members}{next(gaps)}{',' if trailing and before else ''}{next(gaps)}]\n"
+    edited = tomllib.loads(put(text, "k", after))
+    assert edited["x"] == 1
+    kept = [word for word in before if word in after]
+    assert edited["k"] == kept + [word for word in after if word not in kept]
