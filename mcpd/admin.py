@@ -42,6 +42,7 @@ from mcpd.config.executable import located
 from mcpd.config.spec import Config, Faulty, Problem, Server
 from mcpd.errors import Failure
 from mcpd.journal import Entry
+from mcpd.journal.store import kept
 from mcpd.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
@@ -208,7 +209,7 @@ def _warnings(config: Config, upstream: Upstream) -> tuple[str, ...]:
 def _all_problems(broker: Broker) -> tuple[Problem, ...]:
     """Of the files, of what waits in them, of the databases and of the daemon itself, each once."""
     held = (_held(broker, name, why) for name, why in broker.held.items())
-    stored = (*broker.store.problems, *broker.journal.problems)
+    stored = (*broker.store.problems, *broker.grants.problems, *broker.journal.problems)
     listening = (Problem("", "", broker.endpoint.problem),) if broker.endpoint.problem else ()
     found = (*broker.config.problems, *held, *stored, *broker.troubles, *listening)
     return tuple(dict.fromkeys(found))
@@ -510,6 +511,7 @@ async def _read_files(broker: Broker, *, moved: bool = False) -> Config:
 def _install(broker: Broker, config: Config, held: Mapping[str, str], waiting: Mapping[str, Server]) -> None:
     """Make it what runs. `waiting`: new servers that are shown, and do not start before a reload."""
     broker.config, broker.held, broker.waiting = config, dict(held), dict(waiting)
+    broker.journal.keep = kept(config.settings)
     shown = replace(config, servers={**config.servers, **waiting})
     broker.fleet.apply(shown, broker.state.switched_off(), held)
 

@@ -8,12 +8,13 @@ covered. No pattern reaches `re`.
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal
 from unicodedata import normalize
 from urllib.parse import unquote
 
 import msgspec
 
+from mcpd.policy.binding import read
 from mcpd.policy.terms import Risk, glob_match
 
 Lifespan = Literal["once", "session", "until", "count", "forever"]
@@ -43,7 +44,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f'the condition on "{self.argument}" has no value')
         if self.test == "equals":
             try:
-                _decode(self.value)
+                read(self.value.encode(), _Number)
             except (ValueError, RecursionError):
                 raise ValueError(f'the value of the condition on "{self.argument}" is no JSON') from None
         if self.test == "under" and (self.value[:1] != "/" or "\0" in self.value):
@@ -143,7 +144,7 @@ def lasts(grant: Grant, used: int, now: float) -> bool:
 
 def _hold(conditions: tuple[Condition, ...], arguments: bytes) -> bool:
     try:
-        members = _decode(arguments)
+        members = read(arguments, _Number)
     except (ValueError, RecursionError):
         return False
     return isinstance(members, dict) and all(_holds(each, members) for each in conditions)
@@ -156,7 +157,7 @@ def _holds(condition: Condition, members: dict[str, Any]) -> bool:
         return False
     found = members[condition.argument]
     if condition.test == "equals":
-        return bool(found == _decode(condition.value))
+        return bool(found == read(condition.value.encode(), _Number))
     texts = found if isinstance(found, list) else [found]
     return bool(texts) and all(isinstance(each, str) and _fits(condition, each) for each in texts)
 
@@ -205,28 +206,6 @@ class _Number(msgspec.Struct, frozen=True):
     """A number as it is spelled: 1, 1.0 and 1e0 differ to some server (n07)."""
 
     text: str
-
-
-def _decode(text: str | bytes) -> Any:
-    """The value of JSON text, which has one meaning (b29). Raises ValueError, RecursionError."""
-    return json.loads(
-        text,
-        object_pairs_hook=_unique,
-        parse_int=_Number,
-        parse_float=_Number,
-        parse_constant=_refuse_constant,
-    )
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member appears twice")
-    return members
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _fold(name: str) -> str:
