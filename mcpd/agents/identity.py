@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from mcpd.errors import Failure
+from mcpd.processes import linked, look
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -42,7 +43,7 @@ def peer_of(sock: trio.socket.SocketType) -> Peer:
 
 def facts(pid: int) -> Peer:
     """What /proc says of a process; of no process, 0, it says nothing."""
-    return Peer(pid, _link(pid, "exe"), _link(pid, "cwd"))
+    return Peer(pid, linked(pid, "exe"), linked(pid, "cwd"))
 
 
 def check_root(root: str, peer: Peer) -> str:
@@ -60,22 +61,12 @@ def check_root(root: str, peer: Peer) -> str:
         raise Failure("invalid_params", f"cannot use root {root[:200]!r}: no name of a folder") from None
     if not os.path.isdir(real) or facts.st_uid != os.getuid():
         raise Failure("invalid_params", f'cannot use root "{root[:200]}": not a folder of this user')
-    folders = (peer.cwd, _link(_parent(peer.pid), "cwd"))
+    folders = (peer.cwd, linked(_parent(peer.pid), "cwd"))
     if not any(folder == real or folder.startswith(real.rstrip("/") + "/") for folder in folders if folder):
         raise Failure("invalid_params", f'cannot use root "{root[:200]}": the process does not work in it')
     return real
 
 
-def _link(pid: int, name: str) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/{name}")
-    except OSError:
-        return ""
-
-
 def _parent(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as f:
-            return int(f.read().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
+    link = look(pid)
+    return link.parent if link is not None else 0

@@ -19,13 +19,13 @@ from functools import partial
 
 import trio
 
+from mcpd.processes import MARKER
 from mcpd.protocol.framing import LineBuffer
 from mcpd.protocol.revisions import Revision
 from mcpd.transport import sweep
 from mcpd.transport.base import ConnectFailed, Ending, Launch, Receiver
 from mcpd.transport.lines import LineWriter
 from mcpd.transport.reader import Reader
-from mcpd.transport.sweep import MARKER
 
 log = logging.getLogger("mcpd.transport")
 

@@ -1,7 +1,8 @@
 """Finding and ending what a daemon that is gone left behind.
 
-Every child carries the variable `MARKER` in its environment and hands it down to whatever it starts, so
-the value names a process tree without systemd and without cgroups: `<runtime>.<instance>.<spawn number>`.
+Every child carries the variable `processes.MARKER` in its environment and hands it down to whatever it
+starts, so the value names a process tree without systemd and without cgroups:
+`<runtime>.<instance>.<spawn number>`.
 Standard library only, and light: the guard process holds this module in memory for the daemon's life.
 Everything here blocks (1 ms in 100 processes); the daemon calls it in a thread.
 """
@@ -14,8 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Container, Iterable
 
-MARKER = "MCPD_CHILD_OF"
-_KEY = b"\0" + MARKER.encode() + b"="
+from mcpd.processes import Stat, argv_in, belongs, marker_in, open_folder, read
 
 #: Seconds between the polite request and SIGKILL.
 GRACE = 1.0
@@ -78,34 +78,6 @@ class Process:
 
     def __repr__(self) -> str:
         return f"{self.name or 'process'}[{self.pid}]"
-
-
-class Stat:
-    """What `/proc/PID/stat` says, as far as it is needed here."""
-
-    __slots__ = ("group", "name", "parent", "session", "started", "state")
-
-    def __init__(self, text: bytes) -> None:
-        # The name is in parentheses and may hold any byte, parentheses and spaces included.
-        head, _, tail = text.rpartition(b")")
-        fields = tail.split()
-        self.name = head.partition(b"(")[2].decode(errors="replace")
-        self.state = fields[0]
-        self.parent = int(fields[1])
-        self.group = int(fields[2])
-        self.session = int(fields[3])
-        self.started = int(fields[19])
-
-
-def marker_of(environ: bytes) -> str:
-    """The marker in a `/proc/PID/environ`; empty when there is none."""
-    _, found, rest = (b"\0" + environ).partition(_KEY)
-    return rest.partition(b"\0")[0].decode(errors="replace") if found else ""
-
-
-def belongs(marker: str, owner: str) -> bool:
-    """Whether the marker is `owner` or lies below it: spawn 1 does not own spawn 12."""
-    return marker == owner or marker.startswith(owner + ".")
 
 
 def judge(found: Iterable[Process], group: int = 0) -> tuple[list[Process], list[Process]]:
@@ -175,18 +147,17 @@ def _is_of(process: Process, owner: str, sessions: Container[int], strangers: se
 def _look(pid: int, sessions: Container[int]) -> Process | None:
     """The process, if it is alive, carries a marker or is in one of the sessions, and may be looked into."""
     try:
-        # The folder stays that of one process: what is read below cannot mix two that had the same pid.
-        folder = os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY)
+        folder = open_folder(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
     try:
-        stat = Stat(_read(folder, "stat"))
+        stat = Stat(read(folder, "stat"))
         if stat.state in (b"Z", b"X"):
             return None
-        marker = _marker_in(folder)
+        marker = marker_in(folder)
         if not marker and stat.session not in sessions and stat.group not in sessions:
             return None
-        argv = _read(folder, "cmdline").decode(errors="replace").split("\0")
+        argv = argv_in(folder)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     finally:
@@ -199,27 +170,8 @@ def _look(pid: int, sessions: Container[int]) -> Process | None:
         group=stat.group,
         session=stat.session,
         name=stat.name,
-        argv=tuple(argv),
+        argv=argv,
     )
-
-
-def _marker_in(folder: int) -> str:
-    """The marker of a process; empty where there is none or it may not be read."""
-    try:
-        return marker_of(_read(folder, "environ"))
-    except PermissionError:
-        return ""
-
-
-def _read(folder: int, name: str) -> bytes:
-    fd = os.open(name, os.O_RDONLY, dir_fd=folder)
-    try:
-        parts = []
-        while part := os.read(fd, 65536):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(fd)
 
 
 def _hold(process: Process) -> int | None:

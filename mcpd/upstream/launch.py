@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from mcpd.config import executable
 from mcpd.config.executable import NoCommand
 from mcpd.config.spec import Server
+from mcpd.processes import MARKER
 from mcpd.transport.base import ConnectFailed, Launch
-from mcpd.transport.sweep import MARKER
 
 #: What a child sees of the daemon's environment; the rest is its definition's (3.1, a32).
 INHERITED = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mcpd import listing
+from mcpd.processes import MARKER
 from mcpd.protocol.abilities import NONE, Ability
-from mcpd.transport.sweep import MARKER
 from mcpd.upstream.instance import MAIN, Scope
 from tests.agents.world import MODERN, Agent, Ear, kind_of, staged, text_of
 from tests.conftest import Home

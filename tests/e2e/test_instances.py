@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from mcpd.transport.sweep import MARKER
+from mcpd.processes import MARKER
 from tests.e2e.harness import Agent, Daemon, attached, is_alive, lively, text_of, until
 
 HERE = os.getcwd()

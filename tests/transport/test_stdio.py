@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from mcpd.processes import MARKER
 from mcpd.transport import stdio, sweep
 from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Launch, Unanswered
 from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import StderrRing, Stdio
-from mcpd.transport.sweep import MARKER
 
 OWNER = f"test{os.getpid()}.stdio."
 

@@ -15,52 +15,6 @@ from mcpd.transport.sweep import Process
 RUNTIME = f"test{os.getpid()}"
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "numbers"),
-    [
-        (b"7 (node) S 1 5 6 0 -1 4 0 0 0 0 1 2 0 0 20 0 11 0 4711 9 9", "node", (1, 5, 6, 4711)),
-        (b"7 (a) b (c) S 2 3 4 0 -1 4 0 0 0 0 1 2 0 0 20 0 11 0 12 9 9", "a) b (c", (2, 3, 4, 12)),
-        (b"7 (\xff \n) Z 2 3 4 0 -1 4 0 0 0 0 1 2 0 0 20 0 11 0 12 9 9", "\ufffd \n", (2, 3, 4, 12)),
-    ],
-)
-def test_stat_is_read_whatever_the_name_of_the_process(
-    text: bytes, name: str, numbers: tuple[int, int, int, int]
-) -> None:
-    stat = sweep.Stat(text)
-    assert (stat.name, (stat.parent, stat.group, stat.session, stat.started)) == (name, numbers)
-
-
-@pytest.mark.parametrize(
-    ("environ", "marker"),
-    [
-        (b"", ""),
-        (b"PATH=/bin\0HOME=/\0", ""),
-        (b"MCPD_CHILD_OF=a.b.1\0PATH=/bin\0", "a.b.1"),
-        (b"PATH=/bin\0MCPD_CHILD_OF=a.b.1", "a.b.1"),
-        (b"NOT_MCPD_CHILD_OF=a.b.1\0", ""),
-        (b"X=MCPD_CHILD_OF=a.b.1\0", ""),
-    ],
-)
-def test_the_marker_is_a_whole_variable(environ: bytes, marker: str) -> None:
-    assert sweep.marker_of(environ) == marker
-
-
-@pytest.mark.parametrize(
-    ("marker", "owner", "belongs"),
-    [
-        ("rt.i.1", "rt.i.1", True),
-        ("rt.i.1", "rt.i", True),
-        ("rt.i.1", "rt", True),
-        ("rt.i.12", "rt.i.1", False),
-        ("rt.i2.1", "rt.i", False),
-        ("rt2.i.1", "rt", False),
-        ("", "rt", False),
-    ],
-)
-def test_a_marker_belongs_to_whole_names_only(marker: str, owner: str, belongs: bool) -> None:
-    assert sweep.belongs(marker, owner) is belongs
-
-
 def process(pid: int, name: str, *argv: str, parent: int = 1, session: int = 0, group: int = 0) -> Process:
     return Process(
         pid,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcpd.config.spec import Server
+from mcpd.processes import MARKER
 from mcpd.transport.base import ConnectFailed
-from mcpd.transport.sweep import MARKER
 from mcpd.upstream import launch
 
 DAEMON = {

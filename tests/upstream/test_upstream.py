@@ -15,6 +15,7 @@ import pytest
 import trio
 import trio.testing
 
+from mcpd import processes
 from mcpd.api.status import Status
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Faulty, Server
@@ -65,7 +66,7 @@ async def until(upstream: Upstream, fleet: Fleet, wanted: Callable[[Status], boo
 def is_alive(pid: int) -> bool:
     """Whether there is such a process that nobody but its parent's reaping could end."""
     try:
-        return sweep.Stat(Path(f"/proc/{pid}/stat").read_bytes()).state != b"Z"
+        return processes.Stat(Path(f"/proc/{pid}/stat").read_bytes()).state != b"Z"
     except FileNotFoundError:
         return False
 
