@@ -54,9 +54,11 @@ class Row:
         "_because",
         "_config",
         "_decision",
+        "_destination",
         "_facts",
         "_ruling",
         "agent",
+        "flags",
         "head",
         "held",
         "key",
@@ -91,8 +93,11 @@ class Row:
         """The server's name where URIs bear it, in views of several servers."""
         self.head = b'"name":' + quoted(tool.name) + b',"arguments":'
         """The beginning of a call's params, under the server's own name."""
+        self.flags: tuple[str, ...] = ()
+        """What else speaks against its definition, in words (n18)."""
         self._config = config
         self._because = ""
+        self._destination = ""
         self._ruling: Ruling | None = None
         self._facts: Facts | None = None
         self._decision: Decision | None = None
@@ -133,6 +138,21 @@ class Row:
     def names(self) -> tuple[str, ...]:
         """All names by which a pattern may mean it (a26)."""
         return _spellings(self.agent, (self.upstream.name, self.tool.name), self.name, self.key[1])
+
+    @property
+    def destination(self) -> str:
+        """Under which consent to its server is filed (n24)."""
+        if not self._destination:
+            server = self.upstream.definition
+            assert isinstance(server, Server)
+            self._destination = server.destination
+        return self._destination
+
+    @property
+    def description(self) -> str:
+        """What the server says of it: untrusted (b25)."""
+        said = msgspec.json.decode(self.tool.entry("", stateless=True), type=_Described)
+        return said.description
 
     @property
     def ruling(self) -> Ruling:
@@ -279,6 +299,10 @@ class Following(Native):
 def _unasked(decision: Decision, why: str) -> Decision:
     """The same where nobody needs to be asked, because of `why`."""
     return Allow((*decision.because[:-1], f"allowed: {why}")) if isinstance(decision, Ask) else decision
+
+
+class _Described(msgspec.Struct):
+    description: str = ""
 
 
 class _Uri(msgspec.Struct):
