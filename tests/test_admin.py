@@ -156,7 +156,7 @@ async def test_reload_shows_what_it_applies_and_it_is_recorded_a03_n12(home: Hom
         await client.call("servers.list")
         async with trio.open_nursery() as nursery:
             await nursery.start(world.broker.journal.run)
-            entries = await world.broker.journal.query()
+            entries = (await world.broker.journal.query()).entries
             nursery.cancel_scope.cancel()
     told = [(e.kind, e.method, e.server, e.outcome, e.because.partition(" ")[0]) for e in reversed(entries)]
     assert told == [

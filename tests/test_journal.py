@@ -15,10 +15,13 @@ import pytest
 import trio
 import trio.lowlevel
 import trio.testing
+from msgspec.structs import asdict
 
+from mcpd.api.journal import QueryJournal
 from mcpd.errors import Failure
 from mcpd.journal import Entry, Journal
 from mcpd.journal import writer as module
+from mcpd.journal.store import Keep
 from mcpd.journal.writer import FULL, LIMIT
 
 
@@ -80,9 +83,9 @@ async def test_a_query_sees_what_was_just_recorded_and_wakes_nothing_up_wrongly(
     path = tmp_path / "journal.db"
     async with running(Journal(path)) as journal:
         await trio.testing.wait_all_tasks_blocked()
-        assert await journal.query() == []
+        assert (await journal.query()).entries == []
         journal.record(entry("a"))
-        assert [found.tool for found in await journal.query()] == ["a"]
+        assert [found.tool for found in (await journal.query()).entries] == ["a"]
         # The task that writes by itself must not have been left behind by the queries.
         journal.record(entry("b"))
         await until_stored(path, 2)
@@ -119,13 +122,13 @@ async def test_queries(tmp_path: Path, real_clock: None) -> None:
         shape="{}",
         arguments="{...}",
     )
-    async with running(Journal(tmp_path / "journal.db", keep_days=0)) as journal:
+    async with running(Journal(tmp_path / "journal.db", Keep(days=0))) as journal:
         for number, (server, agent) in enumerate([("a", "x"), ("b", "x"), ("a", "y")]):
             journal.record(Entry(at=10.0 * number, server=server, agent=agent))
         journal.record(everything)
 
         async def times(**asked: object) -> list[float]:
-            return [found.at for found in await journal.query(**asked)]  # type: ignore[arg-type]
+            return [found.at for found in (await journal.query(QueryJournal(**asked))).entries]  # type: ignore[arg-type]
 
         assert await times() == [30.5, 20, 10, 0]
         assert await times(server="a") == [20, 0]
@@ -134,7 +137,8 @@ async def test_queries(tmp_path: Path, real_clock: None) -> None:
         assert await times(since=20) == [30.5, 20]
         assert await times(limit=2) == [30.5, 20]
         assert await times(server="' or 1 --") == []
-        assert (await journal.query(limit=1)) == [everything]
+        [newest] = (await journal.query(QueryJournal(limit=1))).entries
+        assert asdict(newest) == {**asdict(everything), "id": 4}
 
 
 async def test_waiting_entries_are_bounded_and_the_loss_is_marked(tmp_path: Path, real_clock: None) -> None:
@@ -142,9 +146,9 @@ async def test_waiting_entries_are_bounded_and_the_loss_is_marked(tmp_path: Path
     for number in range(LIMIT + 7):
         journal.record(Entry(at=1e9 + number, tool=str(number)))
     async with running(journal):
-        [newest] = await journal.query(limit=1)
+        [newest] = (await journal.query(QueryJournal(limit=1))).entries
         assert newest.tool == str(LIMIT + 6)
-        every = await journal.query(limit=10_000, since=0)
+        every = (await journal.query(QueryJournal(limit=LIMIT))).entries
     assert len(stored(tmp_path / "journal.db")) == LIMIT + 1
     assert every[-1].tool == "7"
     connection = sqlite3.connect(tmp_path / "journal.db")
@@ -168,7 +172,7 @@ async def test_bytes_that_are_no_text_are_stored_in_some_form(tmp_path: Path, re
     async with running(Journal(tmp_path / "journal.db")) as journal:
         journal.record(entry("before"))
         journal.record(entry("odd", exe=os.fsdecode(b"/tmp/\xff")))
-        odd, before = await journal.query()
+        odd, before = (await journal.query()).entries
     assert (before.tool, odd.exe) == ("before", "/tmp/?")
 
 
@@ -180,7 +184,7 @@ async def test_a_deleted_file_is_made_again(tmp_path: Path, real_clock: None) ->
         for file in tmp_path.iterdir():
             file.unlink()
         journal.record(entry("new"))
-        assert [found.tool for found in await journal.query()] == ["new"]
+        assert [found.tool for found in (await journal.query()).entries] == ["new"]
     assert stored(path) == [("s", "new", "ok")]
 
 
@@ -207,7 +211,7 @@ async def test_a_file_damaged_while_running_costs_no_entry_of_the_batch(
         connection.execute("drop table entries")
         connection.close()
         journal.record(entry("new"))
-        assert [found.tool for found in await journal.query()] == ["new"]
+        assert [found.tool for found in (await journal.query()).entries] == ["new"]
         assert journal.problems
 
 
@@ -225,9 +229,9 @@ async def test_a_file_of_the_first_version_keeps_its_entries(tmp_path: Path, rea
         "'allow', 'b', 'ok', 0.5, 1, 2, 'd')"
     )
     connection.close()
-    async with running(Journal(path, keep_days=0)) as journal:
+    async with running(Journal(path, Keep(days=0))) as journal:
         journal.record(entry("new"))
-        new, old = await journal.query()
+        new, old = (await journal.query()).entries
         assert journal.problems == ()
     assert (new.tool, old.tool, old.digest) == ("new", "t", "d")
     assert (old.grant, old.waited, old.decided) == ("", 0.0, 0)
@@ -260,7 +264,7 @@ async def test_a_file_that_cannot_be_had_at_the_start_is_shown_and_tried_again(
         journal.record(entry("1"))
         path.rmdir()
         await until(lambda: journal.error == "")
-        assert [found.tool for found in await journal.query()] == ["1"]
+        assert [found.tool for found in (await journal.query()).entries] == ["1"]
         assert journal.problems == ()
 
 
@@ -280,7 +284,7 @@ async def test_a_failed_write_is_tried_again_and_loses_nothing(
         other.close()
         await until_stored(path, 2)
         # What a query meets is a finished write.
-        assert [found.tool for found in await journal.query()] == ["2", "1"]
+        assert [found.tool for found in (await journal.query()).entries] == ["2", "1"]
         assert journal.error == ""
 
 
@@ -320,7 +324,7 @@ async def test_entries_that_are_too_old_go(tmp_path: Path, real_clock: None) -> 
         for days in (100, 91, 89, 0):
             journal.record(entry(str(days), at=now - days * 86400))
     for keep, left in ((0, ["100", "91", "89", "0"]), (90, ["89", "0"])):
-        async with running(Journal(path, keep_days=keep)):
+        async with running(Journal(path, Keep(days=keep))):
             pass
         assert [tool for _, tool, _ in stored(path)] == left
 
@@ -355,20 +359,20 @@ async def test_a_journal_that_was_not_used_for_long_loses_nothing_at_the_start(
         for days in (500, 400):
             journal.record(entry(str(days), at=now - days * 86400))
     for left in (["500", "400"], ["400"]):
-        async with running(Journal(path, keep_days=90 if left == ["400"] else 200)):
+        async with running(Journal(path, Keep(days=90 if left == ["400"] else 200))):
             pass
         assert [tool for _, tool, _ in stored(path)] == left
 
 
 async def test_the_oldest_go_when_the_file_is_too_large(tmp_path: Path, real_clock: None) -> None:
     path = tmp_path / "journal.db"
-    async with running(Journal(path, keep_bytes=0)) as journal:
+    async with running(Journal(path, Keep(bytes=0))) as journal:
         for number in range(3000):
             journal.record(entry(str(number), because="x" * 1000))
     before = path.stat().st_size
     assert before > 3_000_000
     limit = 1 << 20
-    async with running(Journal(path, keep_bytes=limit)):
+    async with running(Journal(path, Keep(bytes=limit))):
         pass
     kept = [tool for _, tool, _ in stored(path)]
     assert path.stat().st_size <= limit
@@ -404,5 +408,5 @@ async def test_a_batch_larger_than_one_statement_is_stored_whole_and_in_order(
         for number in range(1_003):
             journal.record(entry(str(number)))
         await until_stored(path, 1_003)
-        stored = await journal.query(limit=2_000)
+        stored = (await journal.query(QueryJournal(limit=2_000))).entries
     assert [one.tool for one in reversed(stored)] == [str(number) for number in range(1_003)]

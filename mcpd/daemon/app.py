@@ -38,6 +38,7 @@ from mcpd.daemon.paths import Paths
 from mcpd.daemon.sockets import Doors
 from mcpd.errors import Failure
 from mcpd.journal import Journal
+from mcpd.journal.store import kept
 from mcpd.transport import sweep
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
@@ -141,7 +142,7 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
     broker = Broker(
         config=config,
         fleet=fleet,
-        journal=Journal(Path(paths.journal_db), settings.journal_keep_days, settings.journal_keep_bytes),
+        journal=Journal(Path(paths.journal_db), kept(settings)),
         store=store,
         changes=changes,
         config_dir=paths.config,

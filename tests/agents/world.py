@@ -18,7 +18,7 @@ import trio
 
 from mcpd.agents.serve import announce, serve_connection
 from mcpd.agents.session import Session
-from mcpd.journal import Entry
+from mcpd.api.journal import QueryJournal, Recorded
 from tests.conftest import Home
 from tests.control.world import CHECKOUT, World, library, running
 from tests.control.world import Refused as Refused
@@ -266,9 +266,9 @@ class Stage(World):
                 while (await changes.__anext__()).topic != topic:
                     pass
 
-    async def journal(self, **facts: Any) -> list[Entry]:
+    async def journal(self, **facts: Any) -> list[Recorded]:
         """What was recorded, newest first, of entries with these members."""
-        entries = await self.broker.journal.query(limit=1000)
+        entries = (await self.broker.journal.query(QueryJournal(limit=1000))).entries
         return [entry for entry in entries if all(getattr(entry, k) == v for k, v in facts.items())]
 
 

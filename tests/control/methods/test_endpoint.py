@@ -140,7 +140,7 @@ async def test_changes_are_recorded_with_the_agent_and_without_the_token(
         listening(world)
         await world.nursery.start(world.broker.journal.run)
         made = await (await world.operator()).call("endpoint.token", agent="default")
-        [entry] = [entry for entry in await world.broker.journal.query() if entry.kind == "change"]
+        [entry] = [entry for entry in (await world.broker.journal.query()).entries if entry.kind == "change"]
         assert (entry.method, entry.because, entry.outcome) == ("endpoint.token", 'agent "default"', "ok")
         assert made["token"] not in str(entry)
 

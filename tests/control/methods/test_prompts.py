@@ -68,7 +68,7 @@ async def test_a_prompt_filled_in(home: Home, real_clock: None, which: dict[str,
         got = await (await world.operator()).call("prompts.get", **which, arguments=arguments)
         assert (got["server"], got["prompt"]) == ("books", "review")
         assert "('code', '\u00fc')" in got["result"]["messages"][0]["content"]["text"]
-        [entry] = [each for each in await world.broker.journal.query(limit=10) if each.kind == "request"]
+        [entry] = [each for each in (await world.broker.journal.query()).entries if each.kind == "request"]
         assert (entry.method, entry.tool, entry.outcome) == ("prompts/get", "get_prompt", "ok")
 
 

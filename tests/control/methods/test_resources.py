@@ -82,7 +82,7 @@ async def test_a_read(home: Home, real_clock: None, params: dict[str, Any]) -> N
         assert (read["server"], read["uri"]) == ("books", "note:///7")
         assert read["result"]["contents"][0]["text"] == "note 7"
         assert read["duration"] > 0
-        [entry] = [each for each in await world.broker.journal.query(limit=10) if each.kind == "request"]
+        [entry] = [each for each in (await world.broker.journal.query()).entries if each.kind == "request"]
         assert (entry.method, entry.tool, entry.outcome) == ("resources/read", "read_resource", "ok")
 
 

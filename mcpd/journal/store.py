@@ -1,0 +1,311 @@
+"""The file of the journal: rows in, rows out, and what is deleted of them.
+
+Used in worker threads, one at a time except for `read`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from mcpd.api.journal import QueryJournal
+from mcpd.config.spec import Problem, Settings
+from mcpd.database import Schema, is_damage, open_database, reason, set_aside
+from mcpd.errors import Failure
+from mcpd.journal.entry import COLUMNS, Entry
+from mcpd.journal.search import Page, find
+from mcpd.journal.shape import shape
+
+log = logging.getLogger(__name__)
+
+Redact = Callable[[str, str], str]
+"""(server, text) -> the text without values that mcpd holds (n17). Called in a worker thread."""
+
+_NAMES: Final = ", ".join(COLUMNS)
+
+#: The key makes the digests of arguments say nothing without the file: many arguments could be guessed.
+_KEY: Final = "create table key (bytes blob not null); insert into key values (randomblob(32))"
+#: What version 2 added.
+_ADDED: Final = (
+    *("destination", "risk", "rule", "approval", "grant", "pin", "findings"),
+    *("waited", "proof", "decided", "shape", "arguments"),
+)
+
+SCHEMA = Schema(
+    version=2,
+    script="create table entries (id integer primary key, "
+    + ", ".join(f"{name} {declared}" for name, declared in COLUMNS.items())
+    + f"); {_KEY}",
+    probe=f"select id, {_NAMES}, bytes from entries, key limit 1",
+    steps={
+        1: "; ".join(
+            f"alter table entries add column {name} {COLUMNS[name]} default "
+            + ("''" if COLUMNS[name].startswith("text") else "0")
+            for name in _ADDED
+        )
+        + f"; {_KEY}"
+    },
+)
+#: The order matters: auto_vacuum counts only before the first table. A crash of the machine may
+#: lose the last commits but damages nothing.
+_PRAGMAS = (
+    "auto_vacuum = incremental",
+    "journal_mode = wal",
+    "synchronous = normal",
+    f"journal_size_limit = {16 << 20}",
+)
+_ROW: Final = "(" + ", ".join("?" * len(COLUMNS)) + ")"
+#: Rows of one statement. The interpreter's lock is given up and taken back once a statement, so a row
+#: each would hold up the loop, and the writer still more, while calls go on (measured: 45 us a row
+#: against 11). SQLite takes at most 32,766 values.
+_ROWS: Final = 400
+_INSERT: Final = f"insert into entries ({_NAMES}) values "
+_INSERT_MANY: Final = _INSERT + ", ".join([_ROW] * _ROWS)
+
+DAY = 86400.0
+_CHUNK = 20_000
+"""Rows deleted in one transaction."""
+KEPT = 16 << 10
+"""Characters kept of arguments, where they are kept at all."""
+
+#: Texts of an entry that others wrote.
+_FOREIGN: Final = ("tool", "because", "findings")
+_PLACES: Final = {name: place for place, name in enumerate(COLUMNS)}
+
+
+class Waiting(NamedTuple):
+    """An entry that is not yet in the file, with the arguments that it is about (JSON text)."""
+
+    entry: Entry
+    arguments: bytes
+
+
+class Keep(NamedTuple):
+    """What the file keeps, and for how long; 0 switches a limit off."""
+
+    days: int = 90
+    bytes: int = 500 << 20
+    arguments: bool = False
+
+
+def kept(settings: Settings) -> Keep:
+    return Keep(settings.journal_keep_days, settings.journal_keep_bytes, settings.journal_arguments)
+
+
+class Store:
+    """The database itself. `keep` and `redact` may be exchanged at any time, whole."""
+
+    def __init__(self, path: Path, keep: Keep) -> None:
+        self.problems: tuple[Problem, ...] = ()
+        self.path = path
+        self.keep = keep
+        self.redact: Redact | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._key = b""
+        self._inode = 0
+        self._tidied = 0.0
+
+    def open(self) -> None:
+        connection = self._ready()
+        now = time.time()
+        self._tidy(now, self._newest(connection, now), due=True)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def write(self, batch: Sequence[Waiting]) -> int:
+        """Store all of it or nothing; the number of the last one. Raises sqlite3.Error, OSError, Failure."""
+        now = newest = time.time()
+        due = not 0 <= now - self._tidied < DAY
+        try:
+            if due:
+                newest = self._newest(self._ready(), now)
+            last = self._insert(batch)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            self.close()
+            self._note_damage(set_aside(self.path))
+            last = self._insert(batch)
+        self._tidy(now, newest, due=due)
+        return last
+
+    def _insert(self, batch: Sequence[Waiting]) -> int:
+        connection = self._ready()
+        rows = _Rows(self._key, self.redact, keep=self.keep.arguments).made(batch)
+        connection.execute("begin immediate")
+        try:
+            try:
+                last = _insert_rows(connection, rows)
+            except UnicodeEncodeError:
+                # A path of the file system may hold bytes that are no text. Some rows are in.
+                connection.execute("rollback")
+                connection.execute("begin immediate")
+                last = _insert_rows(connection, [list(map(_as_text, row)) for row in rows])
+            connection.execute("commit")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            raise
+        return last
+
+    def read(self, wanted: QueryJournal) -> Page:
+        """Raises Failure `not_writable` when the file cannot be read."""
+        try:
+            # A connection of its own: WAL lets it read while a batch is written.
+            connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=2)
+            try:
+                return find(connection, wanted)
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise Failure("not_writable", f"cannot read the journal: {self.path}: {reason(error)}") from error
+
+    def _ready(self) -> sqlite3.Connection:
+        """The connection, opened anew when the file was deleted or exchanged."""
+        try:
+            inode = os.stat(self.path).st_ino
+        except FileNotFoundError:
+            inode = 0
+        if self._connection is not None and inode and inode == self._inode:
+            return self._connection
+        # Closed first: closing removes the companions by their names.
+        self.close()
+        # Not thorough: it may be half a gigabyte, and damage shows itself when it is written.
+        opened = open_database(self.path, SCHEMA, _PRAGMAS, thorough=False)
+        [(self._key,)] = opened.connection.execute("select bytes from key limit 1")
+        self._connection = opened.connection
+        self._inode = os.stat(self.path).st_ino
+        if opened.set_aside is not None:
+            self._note_damage(opened.set_aside)
+        return self._connection
+
+    def _note_damage(self, aside: Path) -> None:
+        log.error("the journal is damaged, it is now %s", aside)
+        self.problems = (Problem(str(self.path), "", f"damaged, it is now {aside}"),)
+
+    # Retention
+
+    def _newest(self, connection: sqlite3.Connection, now: float) -> float:
+        """When the last entry was stored, or now if it seems to come from later."""
+        row = connection.execute("select at from entries order by id desc limit 1").fetchone()
+        return min(now, row[0]) if row else now
+
+    def _tidy(self, now: float, newest: float, *, due: bool) -> None:
+        """Delete what is too much, and where it is due what is too old, counted from `newest`.
+
+        A failure is only logged: what was to be written is.
+        """
+        try:
+            connection = self._ready()
+            if due:
+                self._tidied = now
+            elif self._excess(connection) <= 0:
+                return
+            self._delete_old(connection, newest)
+        except (sqlite3.Error, OSError, Failure) as error:
+            log.warning("cannot delete old entries of the journal: %s", reason(error))
+
+    def _delete_old(self, connection: sqlite3.Connection, newest: float) -> None:
+        if self.keep.days:
+            _delete(connection, "at < ?", newest - self.keep.days * DAY)
+        # Rows differ in size, so the share to delete is an estimate that is made again.
+        for _ in range(8):
+            share = self._excess(connection)
+            [(first, last)] = connection.execute("select min(id), max(id) from entries")
+            if share <= 0 or first is None:
+                break
+            _delete(connection, "id <= ?", first + int((last - first + 1) * share))
+        # As a script: a plain execute() steps once, and each step frees one page.
+        connection.executescript("pragma incremental_vacuum")
+
+    def _excess(self, connection: sqlite3.Connection) -> float:
+        """The share of the rows that must go, so that a tenth of the space is free again."""
+        if not self.keep.bytes:
+            return 0.0
+        pages, free, size = (
+            connection.execute(f"pragma {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        used = (pages - free) * size
+        return 1 - 0.9 * self.keep.bytes / used if used > self.keep.bytes else 0.0
+
+
+def _delete(connection: sqlite3.Connection, condition: str, value: float) -> None:
+    """Delete in steps, so that a reader or a backup never waits long."""
+    while True:
+        cursor = connection.execute(
+            f"delete from entries where id in (select id from entries where {condition} limit {_CHUNK})",
+            (value,),
+        )
+        if cursor.rowcount < _CHUNK:
+            return
+
+
+class _Rows:
+    """The rows of one batch. What repeats in it is looked through once."""
+
+    def __init__(self, key: bytes, redact: Redact | None, *, keep: bool) -> None:
+        self._key = key
+        self._redact = redact
+        self._keep = keep
+        self._seen: dict[tuple[str, str], str] = {}
+
+    def made(self, batch: Sequence[Waiting]) -> list[list[object]]:
+        return [self._row(entry, arguments) for entry, arguments in batch]
+
+    def _row(self, entry: Entry, arguments: bytes) -> list[object]:
+        row: list[object] = list(msgspec.structs.astuple(entry))[1:]  # the number is the file's to give
+        if arguments:
+            row[_PLACES["digest"]] = blake2b(arguments, key=self._key, digest_size=12).hexdigest()
+            row[_PLACES["shape"]] = self._clean(entry.server, shape(arguments))
+            if self._keep:
+                row[_PLACES["arguments"]] = self._whole(entry.server, arguments)
+        for name in _FOREIGN:
+            if text := row[_PLACES[name]]:
+                row[_PLACES[name]] = self._clean(entry.server, str(text))
+        return row
+
+    def _clean(self, server: str, text: str) -> str:
+        if self._redact is None or not text:
+            return text
+        found = self._seen.get((server, text))
+        if found is None:
+            found = self._seen[server, text] = self._redact(server, _as_text(text))
+        return found
+
+    def _whole(self, server: str, arguments: bytes) -> str:
+        """Redacted before it is cut: the half of a value would not be known any more."""
+        text = arguments.decode("utf-8", "replace")
+        text = text if self._redact is None else self._redact(server, text)
+        return text if len(text) <= KEPT else f"{text[:KEPT]}… ({len(text)} characters)"
+
+
+def _insert_rows(connection: sqlite3.Connection, rows: Sequence[Sequence[object]]) -> int:
+    whole = len(rows) - len(rows) % _ROWS
+    last = 0
+    for at in range(0, whole, _ROWS):
+        values = [value for row in rows[at : at + _ROWS] for value in row]
+        last = connection.execute(_INSERT_MANY, values).lastrowid or 0
+    if rest := rows[whole:]:
+        statement = _INSERT + ", ".join([_ROW] * len(rest))
+        last = connection.execute(statement, [value for row in rest for value in row]).lastrowid or 0
+    return last
+
+
+V = TypeVar("V")
+
+
+def _as_text(value: V) -> V:
+    """Texts without lone surrogates, anything else as it is."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value  # type: ignore[return-value]
