@@ -44,6 +44,7 @@ KINDS: dict[str, int] = {
     "no_such_resource": 1024,
     "no_such_prompt": 1025,
     "no_such_grant": 1026,
+    "no_such_session": 1027,
     "no_such_approval": 1028,
 }
 

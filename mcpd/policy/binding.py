@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 
 import msgspec
 
@@ -46,16 +47,19 @@ def canonical(arguments: bytes) -> bytes:
     itself alone.
     """
     try:
-        value = json.loads(
-            arguments,
-            parse_int=_as_spelled,
-            parse_float=_as_spelled,
-            parse_constant=_refuse,
-            object_pairs_hook=_once,
-        )
-        return msgspec.json.encode(value, order="deterministic")
+        return msgspec.json.encode(read(arguments, _as_spelled), order="deterministic")
     except (ValueError, RecursionError):
         return b"\0" + arguments  # no JSON begins like this
+
+
+def read(arguments: bytes, number: Callable[[str], object]) -> object:
+    """JSON text as values; `number` makes one of a number's spelling.
+
+    Raises ValueError for what has no single meaning, RecursionError.
+    """
+    return json.loads(
+        arguments, parse_int=number, parse_float=number, parse_constant=_refuse, object_pairs_hook=_once
+    )
 
 
 def _as_spelled(number: str) -> msgspec.Raw:

@@ -47,7 +47,7 @@ _CLASSES: Final[dict[Kind, str]] = {
 }
 _RUNS: Final = re.compile("|".join(f"(?P<k{at}>[{chars}]+)" for at, chars in enumerate(_CLASSES.values())))
 _KINDS: Final[dict[str, Kind]] = {f"k{at}": kind for at, kind in enumerate(_CLASSES)}
-_ANY: Final = re.compile(f"[{''.join(_CLASSES.values())}]")
+ANY: Final = re.compile(f"[{''.join(_CLASSES.values())}]")
 
 #: What follows the black flag in the three subdivision flags of emoji (UTS 51, RGI_Emoji_Tag_Sequence).
 _FLAGS: Final = frozenset(
@@ -66,7 +66,7 @@ _IDEOGRAPH: Final = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff
 
 def find(text: str) -> tuple[Hidden, ...]:
     """The runs of hidden characters, in order; empty for ordinary text."""
-    if (text.isascii() and text.isprintable()) or not _ANY.search(text):
+    if (text.isascii() and text.isprintable()) or not ANY.search(text):
         return ()
     found = []
     for match in _RUNS.finditer(text):

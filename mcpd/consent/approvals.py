@@ -1,0 +1,361 @@
+"""Calls that wait for a person, and the answers (n05, n07).
+
+`Approvals` owns the open questions and the one-time yeses, in memory alone: what is not answered when
+the daemon ends is denied. Identical questions are one. A yes lets exactly one call through, that of a
+caller who waits or, within the hour, the next one that is the same; a no refuses the same call for a
+quarter of an hour. What a lasting yes covers is the grant book's business, not of this one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from math import inf
+from typing import Final, NamedTuple, Protocol
+
+import trio
+
+from mcpd.changes import Changes
+from mcpd.consent import verdicts
+from mcpd.consent.elicit import HostQuestion, can_be_asked
+from mcpd.consent.questions import By, Event, Outcome, Question
+from mcpd.errors import Failure
+from mcpd.policy import card
+from mcpd.policy.card import Card
+from mcpd.transport.pending import Asker
+
+#: Seconds that a yes which nobody has used counts, and that the same call is refused after a no (n05, n07).
+YES: Final = 3600.0
+NO: Final = 900.0
+#: Questions of one agent that are open at once, and those that it may ask in an hour (n07).
+OPEN: Final = 3
+HOURLY: Final = 20
+HOUR: Final = 3600.0
+#: Bytes of arguments that a person can be asked about.
+LARGEST: Final = 1024 * 1024
+#: From here on they are read in a thread.
+LONG: Final = 32 * 1024
+#: Seconds between two notices of progress to whoever waits; hosts give up after 60 s without any.
+PROGRESS: Final = 10.0
+#: Settled questions that are remembered for whoever answers too late.
+PAST: Final = 64
+#: What ids and codes are written with: none of these can be taken for another.
+_ALPHABET: Final = "abcdefghjkmnpqrstuvwxyz23456789"
+
+Record = Callable[[Event], None]
+
+
+class Patient(Protocol):
+    """A caller's request, as far as it waits (`upstream.ticket.Ticket`)."""
+
+    def stoppable(self) -> AbstractContextManager[object]:
+        """Around a wait; leaves by an exception when the caller takes the request back."""
+        ...
+
+
+class Open:
+    """A question without an answer."""
+
+    def __init__(self, name: str, question: Question, laid: Card, now: float, deadline: float) -> None:
+        self.id = name
+        self.question = question
+        self.asked_at = time.time()
+        self.since = now
+        self.deadline = deadline
+        """Trio clock; infinite for none."""
+        self.card = laid
+        self.code = _random(6)
+        """Told to whoever has been shown everything, and wanted with a yes where the card is cut."""
+        self.waiting = 0
+        """Calls that wait for the answer."""
+        self.outcome: Outcome | None = None
+        self.settled = trio.Event()
+
+
+class Yes(NamedTuple):
+    """A yes that no call has used yet."""
+
+    id: str
+    question: Question
+    until: float
+    """Trio clock."""
+
+
+class Muted(NamedTuple):
+    """An agent whose calls are not asked about."""
+
+    agent: str
+    until: float
+    """Trio clock; infinite where a person said so."""
+
+
+class Approvals:
+    """The owner of what is asked and answered. Its clock is trio's."""
+
+    def __init__(self, changes: Changes, record: Record) -> None:
+        self._changes = changes
+        self._record = record
+        self._open: dict[str, Open] = {}
+        """By the digest of what is asked about, in the order of asking."""
+        self._yes: dict[str, Yes] = {}
+        self._no: dict[str, float] = {}
+        """Digest -> until when it is refused."""
+        self._asked: dict[str, deque[float]] = {}
+        """Agent -> when it has asked."""
+        self._muted: dict[str, float] = {}
+        self._past: deque[tuple[str, Outcome]] = deque(maxlen=PAST)
+        self._stirred = trio.Event()
+
+    # ---------------------------------------------------------------- those who call
+
+    def take(self, digest: str) -> str:
+        """The id of a yes to this call, which is used up by that; empty where there is none."""
+        yes = self._yes.pop(digest, None)
+        if yes is None or yes.until <= trio.current_time():
+            return ""
+        self._changes.publish("approvals", yes.id)
+        return yes.id
+
+    async def ask(
+        self, question: Question, ticket: Patient, asker: Asker | None, *, wait: float, deadline: float
+    ) -> str:
+        """Wait for a person's yes to this call; its id, used up for it. Empty when a new grant covers it.
+
+        `wait`: seconds until the call is answered as pending, `deadline`: until no answer is a no; infinite
+        for no such limit. Raises Failure `pending`, `denied`, `busy`, `stopping`, and what `ticket` raises.
+        """
+        began = trio.current_time()
+        if len(question.bound.arguments) > LARGEST:
+            raise verdicts.too_large(len(question.bound.arguments), LARGEST)
+        laid = await _lay_out(question.bound.arguments)
+        while True:
+            opened = self._join(question, laid, deadline)
+            with ticket.stoppable():
+                await self._wait(opened, asker, began + wait)
+            if opened.outcome is None:
+                raise verdicts.pending(opened.id, question.name, opened.deadline - trio.current_time())
+            if opened.outcome == "granted":
+                return ""
+            if opened.outcome != "approved":
+                raise verdicts.refusal(opened.id, question, opened.outcome, NO)
+            if name := self.take(question.digest):
+                return name
+            # It was another's who waited as well: this call has its own question.
+
+    def _join(self, question: Question, laid: Card, deadline: float) -> Open:
+        """The open question that is the same, else a new one. Raises Failure `denied`, `busy`."""
+        self._sweep()
+        now = trio.current_time()
+        opened = self._open.get(question.digest)
+        if opened is not None:
+            return opened
+        self._check(question, now)
+        self._asked.setdefault(question.bound.agent, deque(maxlen=HOURLY)).append(now)
+        opened = Open(_random(10), question, laid, now, now + deadline)
+        self._open[question.digest] = opened
+        self._tell(opened, "asked")
+        return opened
+
+    def _check(self, question: Question, now: float) -> None:
+        """Raises Failure `denied`, `busy` for what nobody is to be asked about."""
+        agent = question.bound.agent
+        if question.digest in self._no:
+            raise verdicts.refused(self._no[question.digest] - now)
+        if agent in self._muted:
+            raise verdicts.muted(agent)
+        if sum(each.question.bound.agent == agent for each in self._open.values()) >= OPEN:
+            raise verdicts.too_many_open(agent, OPEN)
+        asked = self._asked.get(agent)
+        if asked is not None and len(asked) == HOURLY and now - asked[0] < HOUR:
+            self._muted[agent] = now + HOUR
+            self._record(Event("", question, "muted"))
+            self._stir("")
+            raise verdicts.muted(agent, HOURLY)
+
+    async def _wait(self, opened: Open, asker: Asker | None, until: float) -> None:
+        """Return when the question is settled, or at that moment (trio clock)."""
+        until = min(until, opened.deadline)
+        host = self._ask_host(opened, asker)
+        opened.waiting += 1
+        try:
+            for number in itertools.count(1):
+                if asker is not None:
+                    asker.progressed(verdicts.progress(opened.id, number))
+                with trio.move_on_at(min(until, trio.current_time() + PROGRESS)):
+                    await opened.settled.wait()
+                self._sweep()
+                if opened.outcome is not None or trio.current_time() >= until:
+                    return
+        finally:
+            opened.waiting -= 1
+            if host is not None:
+                host.withdraw()
+
+    def _ask_host(self, opened: Open, asker: Asker | None) -> HostQuestion | None:
+        """Put the question to the calling program as well, where its agent's definition lets that answer."""
+        if asker is None or not can_be_asked(opened.question, opened.card, asker.abilities):
+            return None
+
+        def answered(yes: bool) -> None:
+            by = By(opened.question.pid, opened.question.exe, "host")
+            if opened.outcome is None:
+                self._approve(opened, by) if yes else self._deny(opened, by)
+
+        host = HostQuestion(opened.question, opened.card, asker.abilities, answered)
+        asker.asked(host)
+        return host
+
+    # -------------------------------------------------------------- those who answer
+
+    def open(self) -> tuple[Open, ...]:
+        """The questions without an answer, the oldest first."""
+        self._sweep()
+        return tuple(self._open.values())
+
+    def unused(self) -> tuple[Yes, ...]:
+        """The yeses that no call has used yet."""
+        self._sweep()
+        return tuple(self._yes.values())
+
+    def muted(self) -> tuple[Muted, ...]:
+        self._sweep()
+        return tuple(Muted(*each) for each in self._muted.items())
+
+    def find(self, name: str) -> Open:
+        """The open question of this id. Raises Failure `no_such_approval`."""
+        self._sweep()
+        for opened in self._open.values():
+            if opened.id == name:
+                return opened
+        before = next((outcome for past, outcome in self._past if past == name), None)
+        what = f"it is {before} already" if before else "mcpctl approvals lists those that are"
+        raise Failure("no_such_approval", f'no question "{name[:40]}" is open: {what}')
+
+    def approve(self, name: str, by: By, code: str = "") -> Open:
+        """Say yes, once. `code`: that of the question, from whoever was shown all of it.
+
+        Raises Failure `no_such_approval`, and `refused` where something was cut and nobody has opened it.
+        """
+        opened = self.find(name)
+        if opened.card.cut and not secrets.compare_digest(code.encode(), opened.code.encode()):
+            message = f'cannot approve "{opened.id}": its arguments are too long for one look'
+            raise Failure("refused", message, hint=f"see them all first: mcpctl approvals {opened.id}")
+        self._approve(opened, by)
+        return opened
+
+    def deny(self, name: str, by: By) -> Open:
+        """Say no, also to the same call for a while. Raises Failure `no_such_approval`."""
+        opened = self.find(name)
+        self._deny(opened, by)
+        return opened
+
+    def settle(self, covers: Callable[[Question], bool]) -> int:
+        """Close the questions that a new grant covers; their calls are decided anew. How many there were."""
+        found = [each for each in self.open() if not each.question.once_only and covers(each.question)]
+        for opened in found:
+            self._close(opened, "granted")
+        return len(found)
+
+    def mute(self, agent: str, by: By) -> None:
+        """Ask nobody about the calls of an agent, until `unmute`; its open questions are withdrawn."""
+        self._muted[agent] = inf
+        for opened in self.open():
+            if opened.question.bound.agent == agent:
+                self._close(opened, "muted", by)
+        self._stir("")
+
+    def unmute(self, agent: str) -> bool:
+        """Ask again about its calls, with a new hour. Whether it was muted."""
+        self._asked.pop(agent, None)
+        was = self._muted.pop(agent, None) is not None
+        self._stir("")
+        return was
+
+    # --------------------------------------------------- those who guard the answers
+
+    def askers(self) -> frozenset[int]:
+        """The processes that wait for an answer, or can still use one."""
+        return frozenset(question.pid for question in self._living())
+
+    def lives(self, session: str) -> bool:
+        """Whether a question of that session is open, or a yes to it unused (n06)."""
+        return session in {question.session for question in self._living()}
+
+    def _living(self) -> Iterator[Question]:
+        yield from (opened.question for opened in self.open())
+        yield from (yes.question for yes in self.unused())
+
+    # ------------------------------------------------------------------------- time
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the deadlines until cancelled; what is open then has been denied."""
+        task_status.started()
+        try:
+            while True:
+                self._sweep()
+                self._stirred = trio.Event()
+                with trio.move_on_at(min(self._deadlines(), default=inf)):
+                    await self._stirred.wait()
+        finally:
+            for opened in tuple(self._open.values()):
+                self._close(opened, "withdrawn")
+
+    def _deadlines(self) -> Iterator[float]:
+        yield from (opened.deadline for opened in self._open.values())
+        yield from (yes.until for yes in self._yes.values())
+        yield from self._muted.values()
+
+    def _sweep(self) -> None:
+        """Settle what is over by now; everything that reads the clock begins with this."""
+        now = trio.current_time()
+        for opened in [each for each in self._open.values() if each.deadline <= now]:
+            self._close(opened, "expired")
+        for digest, yes in list(self._yes.items()):
+            if yes.until <= now:
+                del self._yes[digest]
+                self._changes.publish("approvals", yes.id)
+        self._no = {digest: until for digest, until in self._no.items() if until > now}
+        self._muted = {agent: until for agent, until in self._muted.items() if until > now}
+
+    # ----------------------------------------------------------------------- settling
+
+    def _approve(self, opened: Open, by: By) -> None:
+        digest = opened.question.digest
+        self._yes[digest] = Yes(opened.id, opened.question, trio.current_time() + YES)
+        self._close(opened, "approved", by)
+
+    def _deny(self, opened: Open, by: By) -> None:
+        self._no[opened.question.digest] = trio.current_time() + NO
+        self._close(opened, "denied", by)
+
+    def _close(self, opened: Open, outcome: Outcome, by: By | None = None) -> None:
+        del self._open[opened.question.digest]
+        self._past.append((opened.id, outcome))
+        opened.outcome = outcome
+        opened.settled.set()
+        self._tell(opened, outcome, by)
+
+    def _tell(self, opened: Open, outcome: Outcome, by: By | None = None) -> None:
+        waited = trio.current_time() - opened.since
+        self._record(Event(opened.id, opened.question, outcome, by, waited))
+        self._stir(opened.id)
+
+    def _stir(self, name: str) -> None:
+        self._stirred.set()
+        self._changes.publish("approvals", name)
+
+
+async def _lay_out(arguments: bytes) -> Card:
+    """What is long is read beside the loop: it can take a second."""
+    if len(arguments) <= LONG:
+        return card.lay_out(arguments)
+    return await trio.to_thread.run_sync(card.lay_out, arguments)
+
+
+def _random(length: int) -> str:
+    """Ten characters are 49 bits: none comes twice."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
