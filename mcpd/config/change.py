@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from mcpd.api.masks import mask_url
 from mcpd.config.fields import join
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
-from mcpd.policy.terms import APPROVALS, RISKS, Approval, Risk, glob_match, specificity
+from mcpd.policy.terms import APPROVALS, RISKS, Approval, Risk, covered, specificity
 
 WAITS = "waits for mcpctl reload"
 
@@ -364,7 +364,7 @@ def _narrow_agent(old: Agent, new: Agent) -> tuple[Agent, list[str]]:
         elif field == "denied_tools":
             # Who may use nothing needs no denials.
             needed = () if new.allowed_tools == () else old.denied_tools
-            kept = tuple(item for item in needed if not _covered(item, new.denied_tools))
+            kept = tuple(item for item in needed if not covered(item, new.denied_tools))
             taken[field], clean = new.denied_tools + kept, not kept
         elif field == "auto_approve":
             taken[field], clean = _fewer_unasked(old.auto_approve, new.auto_approve)
@@ -383,10 +383,10 @@ def _shorter(old: tuple[str, ...] | None, new: tuple[str, ...] | None) -> tuple[
         return old, old is None
     if old is None:
         return new, True
-    both = tuple(item for item in new if _covered(item, old))
+    both = tuple(item for item in new if covered(item, old))
     if both == new:
         return both, True
-    return both + tuple(item for item in old if item not in both and _covered(item, new)), False
+    return both + tuple(item for item in old if item not in both and covered(item, new)), False
 
 
 def _fewer_unasked(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
@@ -395,17 +395,5 @@ def _fewer_unasked(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[st
     An exact name approves any risk and a glob at most medium (D10), so a name in place of a glob that
     fits it would be wider.
     """
-    both = tuple(item for item in new if item in old or (not specificity(item).exact and _covered(item, old)))
+    both = tuple(item for item in new if item in old or (not specificity(item).exact and covered(item, old)))
     return both, both == new
-
-
-def _covered(pattern: str, by: Sequence[str]) -> bool:
-    """Whether one of the patterns surely matches all that this one matches.
-
-    A pattern's own text, wildcards included, stands for all its matches as long as they
-    can only have been met by a `*`; a `?` would also take a `*` for one character.
-    """
-    return any(
-        wider == pattern or (glob_match(wider, pattern) and not ("?" in wider and "*" in pattern))
-        for wider in by
-    )

@@ -8,6 +8,7 @@ a pattern may come from a file that somebody else wrote, and `re` can stall for 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -94,3 +95,15 @@ def _find(piece: str, text: str, start: int, end: int) -> int:
     if "?" not in piece:
         return text.find(piece, start, end)
     return next((at for at in range(start, end - len(piece) + 1) if _fits(piece, text, at)), -1)
+
+
+def covered(pattern: str, by: Iterable[str]) -> bool:
+    """Whether one of the patterns surely matches all that this one matches.
+
+    A pattern's own text, wildcards included, stands for all its matches as long as they
+    can only have been met by a `*`; a `?` would also take a `*` for one character.
+    """
+    return any(
+        wider == pattern or (glob_match(wider, pattern) and not ("?" in wider and "*" in pattern))
+        for wider in by
+    )
