@@ -49,6 +49,7 @@ CODES = {
     "no_such_prompt": NOT_FOUND,
     "no_such_resource": NOT_FOUND,
     "no_such_server": NOT_FOUND,
+    "no_such_session": NOT_FOUND,
     "no_such_tool": NOT_FOUND,
     "not_writable": FAILED,
     "outcome_unknown": FAILED,

@@ -21,6 +21,8 @@ from mcpd.api import (
     daemon,
     endpoint,
     events,
+    grants,
+    journal,
     prompts,
     resources,
     servers,
@@ -29,6 +31,8 @@ from mcpd.api import (
 from mcpd.control.methods import daemon as of_daemon
 from mcpd.control.methods import endpoint as of_endpoint
 from mcpd.control.methods import events as of_events
+from mcpd.control.methods import grants as of_grants
+from mcpd.control.methods import journal as of_journal
 from mcpd.control.methods import prompts as of_prompts
 from mcpd.control.methods import resources as of_resources
 from mcpd.control.methods import servers as of_servers
@@ -128,6 +132,15 @@ METHODS: Mapping[str, Method] = {
         "pending server_error timed_out too_large unavailable",
         "Fill in a prompt through the same policy as every agent's request for it."),
 
+    "grants.list": Method(of_grants.list_grants, Params, grants.Grants, "read", "",
+        "Every lasting yes that has not come to its end."),
+    "grants.add": Method(of_grants.add, grants.AddGrant, grants.Granted, "widen",
+        "disabled no_such_agent no_such_server no_such_session no_such_tool not_writable refused unavailable",
+        "Say yes for longer than one request; open questions that it covers are answered by it."),
+    "grants.revoke": Method(of_grants.revoke, grants.GrantId, grants.GrantInfo, "narrow",
+        "no_such_grant not_writable",
+        "Take a lasting yes back."),
+
     "endpoint.status": Method(of_endpoint.status, Params, endpoint.EndpointStatus, "read", "",
         "The loopback HTTP endpoint: whether it listens, where, and which agents have a token."),
     "endpoint.enable": Method(of_endpoint.enable, endpoint.EnableEndpoint, endpoint.EndpointStatus, "widen",
@@ -141,6 +154,9 @@ METHODS: Mapping[str, Method] = {
     "endpoint.revoke": Method(of_endpoint.revoke, endpoint.AgentWithToken, endpoint.EndpointStatus, "narrow",
         "no_such_agent not_writable",
         "Forget the token of an agent and end its sessions over HTTP."),
+
+    "journal.query": Method(of_journal.query, journal.QueryJournal, journal.Journal, "read", "not_writable",
+        "What was asked of servers, decided and changed; with `after` and `wait` as it happens."),
 
     "events.subscribe": Method(of_events.subscribe, events.Subscribe, events.Subscribed, "read", "busy",
         "A snapshot, then a notification `event` {seq, topic, data} for each change of the topics; "

@@ -36,11 +36,15 @@ ACCESS = {
     "resources.read": "narrow",
     "prompts.list": "read",
     "prompts.get": "narrow",
+    "grants.list": "read",
+    "grants.add": "widen",
+    "grants.revoke": "narrow",
     "endpoint.status": "read",
     "endpoint.enable": "widen",
     "endpoint.disable": "narrow",
     "endpoint.token": "widen",
     "endpoint.revoke": "narrow",
+    "journal.query": "read",
     "events.subscribe": "read",
 }
 

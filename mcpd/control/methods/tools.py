@@ -10,16 +10,13 @@ from typing import Any
 import msgspec
 import trio
 
-from mcpd import calls, listing
+from mcpd import calls
 from mcpd.api.tools import Called, CallTool, ListTools, NamedTool, ToolDetails, ToolInfo, Tools
-from mcpd.broker import Broker
-from mcpd.catalog import names
 from mcpd.control.methods import lists
+from mcpd.control.methods.named import find_tool
 from mcpd.control.operator import Operator
-from mcpd.errors import Failure
 from mcpd.rows import Row
 from mcpd.upstream.ticket import Ticket
-from mcpd.upstream.upstream import Upstream
 
 #: The number of a rule at the end of its words, "(b11)" or "(b11, D4)": the journal keeps it.
 _RULE_NUMBER = re.compile(r" \([a-zA-Z][0-9]+(, [a-zA-Z][0-9]+)*\)\Z")
@@ -39,7 +36,7 @@ async def list_tools(operator: Operator, params: ListTools) -> Tools:
 
 
 async def describe(operator: Operator, params: NamedTool) -> ToolDetails:
-    row = await _find(operator.broker, params)
+    row = await find_tool(operator.broker, params)
     ruling = row.ruling
     return ToolDetails(
         server=row.upstream.name,
@@ -56,7 +53,7 @@ async def describe(operator: Operator, params: NamedTool) -> ToolDetails:
 async def call(operator: Operator, params: CallTool) -> Called:
     """The path of every agent's call (a01). `timeout` counts the wait for the server too."""
     began = perf_counter()
-    row = await _find(operator.broker, params)
+    row = await find_tool(operator.broker, params)
     limit = math.inf if params.timeout is None else params.timeout
     with trio.move_on_after(limit):
         result = await calls.call(
@@ -69,37 +66,6 @@ async def call(operator: Operator, params: CallTool) -> Called:
             duration=perf_counter() - began,
         )
     raise lists.late(row.upstream.name, limit, tool=row.tool.name)
-
-
-async def _find(broker: Broker, wanted: NamedTool) -> Row:
-    """Raises Failure `invalid_params`, `no_such_server`, `no_such_tool`, and what `reach` raises."""
-    if bool(wanted.name) == bool(wanted.tool) or bool(wanted.server) != bool(wanted.tool):
-        raise Failure("invalid_params", "cannot find a tool without either name, or server and tool")
-    for upstream in _candidates(broker, wanted):
-        await lists.ready(upstream, "tools")
-    rows = listing.operator_view_now(broker).rows
-    if wanted.name:
-        row = rows.get(wanted.name)
-    else:
-        # Nearly always under this name; a shortened or doubtful one is looked for.
-        row = rows.get(names.export(wanted.server, wanted.tool))
-        if row is None or not _is(row, wanted):
-            row = next((row for row in rows.values() if _is(row, wanted)), None)
-    if row is None:
-        what = f'tool "{wanted.name}"' if wanted.name else f'tool "{wanted.tool}" of server "{wanted.server}"'
-        raise Failure("no_such_tool", f"cannot find {what}", hint="mcpctl list --tools")
-    return row
-
-
-def _is(row: Row, wanted: NamedTool) -> bool:
-    return row.upstream.name == wanted.server and row.tool.name == wanted.tool
-
-
-def _candidates(broker: Broker, wanted: NamedTool) -> list[Upstream]:
-    """The servers whose catalogue must be known before the tool can be said not to exist."""
-    if wanted.server:
-        return [broker.fleet.find(wanted.server)]
-    return [up for up in broker.fleet.all() if wanted.name.startswith(names.prefix(up.name))]
 
 
 def _info(row: Row) -> ToolInfo:

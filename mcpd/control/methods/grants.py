@@ -1,0 +1,33 @@
+"""`grants.*`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mcpd import granting
+from mcpd.api import Params
+from mcpd.api.grants import AddGrant, Granted, GrantId, GrantInfo, Grants
+from mcpd.api.tools import NamedTool
+from mcpd.control.methods.named import find_tool
+from mcpd.control.operator import Operator
+
+
+async def list_grants(operator: Operator, params: Params) -> Grants:
+    return Grants(granting.list_grants(operator.broker))
+
+
+async def add(operator: Operator, params: AddGrant) -> Granted:
+    if not _is_pattern(params):
+        named = NamedTool(server=params.server, tool=params.tool, name=params.name)
+        row = await find_tool(operator.broker, named)
+        params = msgspec.structs.replace(params, server=row.upstream.name, tool=row.tool.name, name="")
+    return granting.add(operator.broker, operator.caller, params)
+
+
+async def revoke(operator: Operator, params: GrantId) -> GrantInfo:
+    return granting.revoke(operator.broker, operator.caller, params.id)
+
+
+def _is_pattern(params: AddGrant) -> bool:
+    """What agents see of a name has none of these marks."""
+    return not (params.server or params.tool) and any(mark in params.name for mark in "*?")

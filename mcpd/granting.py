@@ -1,0 +1,176 @@
+"""What the operator does with grants: giving, looking at, taking back (DESIGN 8.4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from mcpd import listing
+from mcpd.api.grants import AddGrant, Granted, GrantInfo, Where
+from mcpd.broker import Broker
+from mcpd.caller import Caller
+from mcpd.catalog import names
+from mcpd.config.spec import Server
+from mcpd.consent.grantbook import Given
+from mcpd.errors import Failure
+from mcpd.journal import Entry
+from mcpd.policy.grants import EVERY_AGENT, Condition, Grant
+from mcpd.policy.terms import glob_match
+from mcpd.rows import Row
+
+#: Of those that a new grant names and does not cover so many are told.
+TOLD: Final = 20
+
+
+def list_grants(broker: Broker) -> tuple[GrantInfo, ...]:
+    return tuple(_info(broker, given) for given in broker.grants.all())
+
+
+def add(broker: Broker, by: Caller, wanted: AddGrant, proof: str = "") -> Granted:
+    """Keep a grant, pin what it is for, and let it answer the questions that it covers.
+
+    `wanted` names server and tool, both exact and known to exist, or a pattern for tools of one server.
+    Raises Failure `invalid_params`, `no_such_agent`, `no_such_server`, `no_such_session`, `not_writable`,
+    `refused`.
+    """
+    if wanted.agent not in ("", EVERY_AGENT):
+        listing.find_agent(broker, wanted.agent)
+    name, tool = (wanted.server, wanted.tool) if wanted.tool else _pattern(broker, wanted.name)
+    server = _server(broker, name)
+    now = time.time()
+    try:
+        grant = Grant(
+            id=broker.grants.new_id(),
+            agent=wanted.agent,
+            server=name,
+            destination=server.destination,
+            tool=tool,
+            exact=bool(wanted.tool),
+            conditions=tuple(Condition(each.argument, each.test, each.value) for each in wanted.where),
+            lifespan=wanted.lifespan,
+            session=wanted.session,
+            until=now + wanted.seconds if wanted.seconds else 0.0,
+            count=wanted.count or 0,
+            reason=wanted.reason,
+            made_at=now,
+        )
+    except ValueError as error:
+        raise Failure("invalid_params", f"cannot give this grant: {error}") from None
+    if grant.session:
+        _check_session(broker, grant)
+    broker.grants.add(grant)
+    _record(broker, by, grant, "added", proof)
+    broker.changes.publish("grants", grant.id)
+    beyond = tuple(_beyond(broker, grant))
+    return Granted(
+        grant=_info(broker, Given(grant, 0)),
+        answered=0,
+        covered=sum(1 for _ in _named(broker, grant)) - len(beyond),
+        beyond=beyond[:TOLD],
+    )
+
+
+def revoke(broker: Broker, by: Caller, key: str) -> GrantInfo:
+    """Take a grant back; what it let through goes on. Raises Failure `no_such_grant`, `not_writable`."""
+    given = next((each for each in broker.grants.all() if each.grant.id == key), None)
+    grant = broker.grants.revoke(key)
+    _record(broker, by, grant, "revoked", "")
+    broker.changes.publish("grants", key)
+    return _info(broker, given or Given(grant, 0))
+
+
+def _pattern(broker: Broker, name: str) -> tuple[str, str]:
+    """The server whose tools a pattern is for, and what it says of their own names."""
+    for server in broker.config.servers:
+        for head in (names.original(server, ""), names.prefix(server)):
+            if name.startswith(head) and name != head:
+                return server, name[len(head) :]
+    raise Failure(
+        "invalid_params",
+        f'cannot give a grant for "{name[:200]}": it does not begin with the name of one server and "__"',
+        hint="mcpctl list; a grant is for one server",
+    )
+
+
+def _server(broker: Broker, name: str) -> Server:
+    server = broker.config.servers.get(name)
+    if server is None:
+        raise Failure("no_such_server", f'no server is named "{name[:60]}"', server=name[:60])
+    return server
+
+
+def _check_session(broker: Broker, grant: Grant) -> None:
+    session = broker.sessions.get(grant.session)
+    if session is None:
+        raise Failure(
+            "no_such_session",
+            f'no session "{grant.session[:60]}" is attached',
+            hint="mcpctl agents list shows those that are",
+        )
+    if grant.agent not in (session.agent, EVERY_AGENT):
+        raise Failure("invalid_params", f'session "{grant.session}" is one of agent "{session.agent}"')
+
+
+def _named(broker: Broker, grant: Grant) -> Iterator[Row]:
+    """The tools that a grant names, as far as they are known."""
+    for row in listing.operator_view_now(broker).rows.values():
+        if row.upstream.name == grant.server:
+            tool = row.tool.name
+            if tool == grant.tool if grant.exact else glob_match(grant.tool, tool):
+                yield row
+
+
+def _beyond(broker: Broker, grant: Grant) -> Iterator[str]:
+    """Those of them that it does not cover whatever the arguments are, with the reason (D10)."""
+    for row in _named(broker, grant):
+        ruling = row.ruling
+        if ruling.approval in ("always", "deny"):
+            yield f"{row.name}: approval {ruling.approval}"
+        elif ruling.risk == "high" and not grant.exact:
+            yield f"{row.name}: risk high, which only a grant by its name covers"
+
+
+def _info(broker: Broker, given: Given) -> GrantInfo:
+    grant, used = given
+    server = broker.config.servers.get(grant.server)
+    idle = ""
+    if server is None:
+        idle = f'no server is named "{grant.server}" now'
+    elif server.destination != grant.destination:
+        idle = f'server "{grant.server}" has another command or address now'
+    return GrantInfo(
+        id=grant.id,
+        agent=grant.agent,
+        server=grant.server,
+        tool=grant.tool,
+        exact=grant.exact,
+        where=tuple(Where(each.argument, each.test, each.value) for each in grant.conditions),
+        lifespan=grant.lifespan,
+        session=grant.session,
+        until=grant.until,
+        count=grant.count,
+        used=used,
+        reason=grant.reason,
+        made_at=grant.made_at,
+        idle=idle,
+    )
+
+
+def _record(broker: Broker, by: Caller, grant: Grant, outcome: str, proof: str) -> None:
+    broker.journal.record(
+        Entry(
+            kind="grant",
+            session=by.session,
+            agent=grant.agent,
+            pid=by.pid,
+            exe=by.exe,
+            server=grant.server,
+            tool=grant.tool,
+            because=grant.words[:2000],
+            outcome=outcome,
+            destination=grant.destination,
+            grant=grant.id,
+            proof=proof,
+        )
+    )
