@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from mcpd import answers
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Problem, Server
+from mcpd.consent.approvals import Approvals
 from mcpd.consent.grantbook import GrantBook
 from mcpd.consent.state import StateBook
 from mcpd.consent.store import Store
@@ -33,6 +36,15 @@ class AttachedSession(Protocol):
     agent: str
     pid: int
     exe: str
+    cwd: str
+    began: float
+    """Seconds since the epoch."""
+    off: frozenset[str]
+    """Servers that were switched off for it (c23)."""
+
+    def switch(self, server: str, on: bool) -> None:
+        """Show it a server no more, or again."""
+        ...
 
     @property
     def key(self) -> ViewKey:
@@ -140,9 +152,11 @@ class Broker:
     """Held by whoever changes the configuration; see `admin`."""
     state: StateBook = field(init=False)
     grants: GrantBook = field(init=False)
+    approvals: Approvals = field(init=False)
     views: Views = field(init=False)
 
     def __post_init__(self) -> None:
         self.state = StateBook(self.store)
         self.grants = GrantBook(self.store)
+        self.approvals = Approvals(self.changes, partial(answers.record, self.journal))
         self.views = Views(self.changes)

@@ -163,6 +163,7 @@ async def running(home: Home) -> AsyncIterator[World]:
     fleet.apply(config, broker.state.switched_off(), {}, connect=False)
     async with trio.open_nursery() as nursery:
         await nursery.start(fleet.run)
+        await nursery.start(broker.approvals.run)
         world = World(home, broker, nursery)
         try:
             yield world

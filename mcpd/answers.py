@@ -1,0 +1,34 @@
+"""What the journal keeps of questions to a person and of the answers (n12)."""
+
+from __future__ import annotations
+
+from mcpd.consent.questions import By, Event
+from mcpd.journal import Entry, Journal
+
+
+def record(journal: Journal, event: Event) -> None:
+    """One entry when a question is opened, one when it is settled: by whom, and how sure that is."""
+    question, bound = event.question, event.question.bound
+    # Until somebody answers it is the caller who did something.
+    by = event.by or (By(question.pid, question.exe) if event.outcome == "asked" else By(0, ""))
+    journal.record(
+        Entry(
+            kind="approval",
+            session=question.session,
+            agent=bound.agent,
+            pid=by.pid,
+            exe=by.exe,
+            server=bound.server,
+            destination=bound.destination,
+            tool=bound.tool,
+            method=bound.method,
+            risk=question.risk,
+            because="; ".join(question.because)[:2000],
+            outcome=event.outcome,
+            approval=event.id,
+            pin=bound.pin,
+            waited=event.waited,
+            proof=by.proof,
+        ),
+        bound.arguments if event.outcome == "asked" else b"",
+    )
