@@ -29,6 +29,14 @@ class ViewKey(tuple[str, str, frozenset[str], str]):
     __slots__ = ()
 
     @property
+    def only(self) -> str:
+        return self[1]
+
+    @property
+    def without(self) -> frozenset[str]:
+        return self[2]
+
+    @property
     def root(self) -> str:
         return self[3]
 

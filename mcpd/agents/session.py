@@ -11,6 +11,7 @@ own (measured: 15 % of its time).
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -132,8 +133,13 @@ class Session:
         self.pid = peer.pid
         self.exe = peer.exe
         self.peer = peer
+        self.cwd = peer.cwd
+        self.began = time.time()
         self.root = ""
         self.key = ViewKey((agent, "", frozenset(), ""))
+        self.off: frozenset[str] = frozenset()
+        """Servers that were switched off for it, beside those that it left out itself (c23)."""
+        self._without: frozenset[str] = frozenset()
         self.caller = Caller(self.id, agent, peer.pid, peer.exe, cwd=peer.cwd)
         broker.fleet.joined(self.id, agent, "")
         self.revision: Revision | None = None
@@ -394,7 +400,22 @@ class Session:
     def show(self, server: str) -> None:
         """Show one server alone, empty for all; nothing is attached from here on."""
         self._attachable = False
-        self.key = ViewKey((self.agent, server, frozenset(), self.root))
+        self._look(server)
+
+    def switch(self, server: str, on: bool) -> None:
+        """Show the session a server no more, or again; what it left out when it came stays out (c23).
+
+        A preference, effective at once: requests that are under way go on, and only what the agent may use
+        comes back.
+        """
+        self.off = self.off - {server} if on else self.off | {server}
+        self._look(self.key.only)
+        self.changed()
+        self.broker.changes.publish("sessions", self.id)
+
+    def _look(self, server: str) -> None:
+        """What is seen from here on: of one server alone, or of all for an empty name."""
+        self.key = ViewKey((self.agent, server, self._without | self.off, self.root))
 
     def _attach(self, raw: bytes) -> None:
         """Fix agent, root and servers for the rest of the connection; a mistake refuses all of it."""
@@ -411,8 +432,8 @@ class Session:
             return
         self.agent = agent
         # Names that no server has now stay: one may get it later. What no server can ever be called does not.
-        without = frozenset(name for name in attach.without if server_name_problem(name) is None)
-        self.key = ViewKey((agent, attach.server, without, self.root))
+        self._without = frozenset(name for name in attach.without if server_name_problem(name) is None)
+        self._look(attach.server)
         self.broker.fleet.joined(self.id, agent, self.root)
         self.caller = Caller(self.id, agent, self.pid, self.exe, cwd=self.peer.cwd)
 
