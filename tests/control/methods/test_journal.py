@@ -1,0 +1,71 @@
+"""`journal.query` through the socket."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from mcpd.journal import Entry
+from tests.conftest import Home
+from tests.control.world import Client, running
+
+
+async def test_a_query_tells_what_was_recorded_and_where_to_go_on(home: Home, real_clock: None) -> None:
+    async with running(home) as world:
+        journal = world.broker.journal
+        await world.nursery.start(journal.run)
+        operator = await world.operator()
+        for number in range(1, 6):
+            journal.record(Entry(at=1e9 + number, tool=f"t{number}", agent="a", risk="high"))
+        page = await operator.call("journal.query", limit=2, tool="t*")
+        assert [(each["id"], each["tool"], each["risk"]) for each in page["entries"]] == [
+            (5, "t5", "high"),
+            (4, "t4", "high"),
+        ]
+        rest = await operator.call("journal.query", before=page["next"])
+        assert ([each["id"] for each in rest["entries"]], rest["next"]) == ([3, 2, 1], 0)
+        assert rest["problems"] == []
+
+
+async def test_who_follows_is_told_as_it_happens(home: Home, real_clock: None) -> None:
+    async with running(home) as world:
+        journal = world.broker.journal
+        await world.nursery.start(journal.run)
+        operator = await world.operator()
+        journal.record(Entry(tool="old"))
+        [old] = (await operator.call("journal.query", limit=1))["entries"]
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_follow, operator, old["id"])
+            # This one wakes the query for nothing.
+            journal.record(Entry(tool="of another", agent="other"))
+            while len((await journal.query()).entries) < 2:
+                await trio.lowlevel.checkpoint()
+            journal.record(Entry(tool="new", agent="mine"))
+
+
+async def _follow(operator: Client, after: int) -> None:
+    page = await operator.call("journal.query", after=after, agent="mine", wait=20)
+    assert [(each["tool"], each["id"]) for each in page["entries"]] == [("new", after + 2)]
+    assert page["next"] >= after + 2
+
+
+async def test_nothing_new_is_an_answer_too(home: Home, real_clock: None) -> None:
+    async with running(home) as world:
+        await world.nursery.start(world.broker.journal.run)
+        world.broker.journal.record(Entry())
+        operator = await world.operator()
+        page = await operator.call("journal.query", after=1, wait=0.05)
+        assert (page["entries"], page["next"]) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"limit": 0}, {"limit": 501}, {"kinds": ["odd"]}, {"wait": 61}, {"text": "x" * 201}, {"before": -1}],
+)
+async def test_conditions_that_cannot_be_are_refused(
+    home: Home, real_clock: None, params: dict[str, object]
+) -> None:
+    async with running(home) as world:
+        refused = await (await world.operator()).refusal("journal.query", **params)
+        assert refused.kind == "invalid_params"
