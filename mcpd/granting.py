@@ -13,9 +13,10 @@ from mcpd.caller import Caller
 from mcpd.catalog import names
 from mcpd.config.spec import Server
 from mcpd.consent.grantbook import Given
+from mcpd.consent.questions import Question
 from mcpd.errors import Failure
 from mcpd.journal import Entry
-from mcpd.policy.grants import EVERY_AGENT, Condition, Grant
+from mcpd.policy.grants import EVERY_AGENT, Condition, Grant, Request, covers
 from mcpd.policy.terms import glob_match
 from mcpd.rows import Row
 
@@ -36,7 +37,7 @@ def add(broker: Broker, by: Caller, wanted: AddGrant, proof: str = "") -> Grante
     """
     if wanted.agent not in ("", EVERY_AGENT):
         listing.find_agent(broker, wanted.agent)
-    name, tool = (wanted.server, wanted.tool) if wanted.tool else _pattern(broker, wanted.name)
+    name, tool = (wanted.server, wanted.tool) if wanted.tool else pattern_of(broker, wanted.name)
     server = _server(broker, name)
     now = time.time()
     try:
@@ -62,12 +63,27 @@ def add(broker: Broker, by: Caller, wanted: AddGrant, proof: str = "") -> Grante
     broker.grants.add(grant)
     _record(broker, by, grant, "added", proof)
     broker.changes.publish("grants", grant.id)
+    answered = broker.approvals.settle(lambda question: covers(grant, _request(question), 0, now))
     beyond = tuple(_beyond(broker, grant))
     return Granted(
         grant=_info(broker, Given(grant, 0)),
-        answered=0,
+        answered=answered,
         covered=sum(1 for _ in _named(broker, grant)) - len(beyond),
         beyond=beyond[:TOLD],
+    )
+
+
+def pattern_of(broker: Broker, name: str) -> tuple[str, str]:
+    """The server whose tools a pattern is for, and what it says of their own names. Raises Failure
+    `invalid_params`."""
+    for server in broker.config.servers:
+        for head in (names.original(server, ""), names.prefix(server)):
+            if name.startswith(head) and name != head:
+                return server, name[len(head) :]
+    raise Failure(
+        "invalid_params",
+        f'cannot give a grant for "{name[:200]}": it does not begin with the name of one server and "__"',
+        hint="mcpctl list; a grant is for one server",
     )
 
 
@@ -78,19 +94,6 @@ def revoke(broker: Broker, by: Caller, key: str) -> GrantInfo:
     _record(broker, by, grant, "revoked", "")
     broker.changes.publish("grants", key)
     return _info(broker, given or Given(grant, 0))
-
-
-def _pattern(broker: Broker, name: str) -> tuple[str, str]:
-    """The server whose tools a pattern is for, and what it says of their own names."""
-    for server in broker.config.servers:
-        for head in (names.original(server, ""), names.prefix(server)):
-            if name.startswith(head) and name != head:
-                return server, name[len(head) :]
-    raise Failure(
-        "invalid_params",
-        f'cannot give a grant for "{name[:200]}": it does not begin with the name of one server and "__"',
-        hint="mcpctl list; a grant is for one server",
-    )
 
 
 def _server(broker: Broker, name: str) -> Server:
@@ -110,6 +113,19 @@ def _check_session(broker: Broker, grant: Grant) -> None:
         )
     if grant.agent not in (session.agent, EVERY_AGENT):
         raise Failure("invalid_params", f'session "{grant.session}" is one of agent "{session.agent}"')
+
+
+def _request(question: Question) -> Request:
+    bound = question.bound
+    return Request(
+        agent=bound.agent,
+        session=question.session,
+        server=bound.server,
+        destination=bound.destination,
+        tool=bound.tool,
+        risk=question.risk,
+        arguments=bound.arguments,
+    )
 
 
 def _named(broker: Broker, grant: Grant) -> Iterator[Row]:

@@ -64,10 +64,12 @@ class GrantBook:
             sorted((each for each in given if lasts(*each, now)), key=lambda each: each.grant.made_at)
         )
 
-    def find(self, request: Request) -> Grant | None:
-        """A grant that covers the request."""
+    def find(self, request: Request, counted: str = "") -> Grant | None:
+        """A grant that covers the request. `counted` is the id of the one that it was counted for before, when
+        it is decided once more: its last use is still this request's."""
         for key, grant in self._grants.items():
-            if grant.server == request.server and covers(grant, request, self._used[key], self._now()):
+            used = self._used[key] - (key == counted)
+            if grant.server == request.server and covers(grant, request, used, self._now()):
                 return grant
         return None
 

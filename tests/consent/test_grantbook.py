@@ -115,6 +115,15 @@ def test_once_is_once_also_for_a_daemon_that_was_killed(world: World) -> None:
     assert world.book().find(asked()) is None
 
 
+def test_a_request_that_is_decided_again_keeps_the_use_it_was_counted_for(world: World) -> None:
+    book = world.book()
+    given = world.give(book, lifespan="once")
+    book.use(given)
+    assert book.find(asked(), given.id) == given
+    assert book.find(asked(), "other") is None
+    assert book.find(asked(destination="d2"), given.id) is None
+
+
 def test_no_count_is_spent_where_a_lasting_grant_does(world: World) -> None:
     book = world.book()
     world.give(book, lifespan="once")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import msgspec
 
 from mcpd import granting
 from mcpd.api import Params
 from mcpd.api.grants import AddGrant, Granted, GrantId, GrantInfo, Grants
 from mcpd.api.tools import NamedTool
+from mcpd.control.methods import lists
 from mcpd.control.methods.named import find_tool
 from mcpd.control.operator import Operator
+from mcpd.errors import Failure
 
 
 async def list_grants(operator: Operator, params: Params) -> Grants:
@@ -17,7 +21,12 @@ async def list_grants(operator: Operator, params: Params) -> Grants:
 
 
 async def add(operator: Operator, params: AddGrant) -> Granted:
-    if not _is_pattern(params):
+    if _is_pattern(params):
+        server, _ = granting.pattern_of(operator.broker, params.name)
+        # So that it can be said what it covers; it may be given all the same.
+        with contextlib.suppress(Failure):
+            await lists.ready(operator.broker.fleet.find(server), "tools")
+    else:
         named = NamedTool(server=params.server, tool=params.tool, name=params.name)
         row = await find_tool(operator.broker, named)
         params = msgspec.structs.replace(params, server=row.upstream.name, tool=row.tool.name, name="")

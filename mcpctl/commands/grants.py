@@ -1,0 +1,227 @@
+"""Grants: a lasting yes to calls, for an agent and a tool; list, give, take back."""
+
+from __future__ import annotations
+
+import os
+
+from mcpctl import output
+from mcpctl.commands import QUICK, SLOW, Command, clock, reach, seconds, waiting
+from mcpctl.errors import DONE, CallError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from mcpctl.commands import Arguments
+
+HEAD = ("ID", "AGENT", "TOOL", "LASTS", "USED", "WHERE")
+
+#: test -> how it reads
+TESTS = {"equals": "=", "prefix": "begins with", "glob": "fits", "under": "is under"}
+
+#: What says how long a grant lasts; exactly one of them.
+LIFESPANS = ("once", "count", "lasts", "session", "forever")
+
+
+def grants(options: Namespace) -> int:
+    """List grants, or give one: mcpctl grants add TOOL --agent NAME --for 8h."""
+    if options.action == "add":
+        return add(options)
+    if options.tool is not None:
+        raise CallError("usage", "the list takes no names", "mcpctl grants add TOOL --agent NAME")
+    with reach(options) as mcpd:
+        found, text = mcpd.request("grants.list", {}, options.timeout or QUICK)
+    if options.json:
+        output.say_json(text)
+    elif found["grants"]:
+        output.say(output.table(HEAD, map(row, found["grants"]), spill=True))
+    else:
+        output.note("no grants")
+    return DONE
+
+
+def row(grant: Any) -> tuple[object, ...]:
+    lasts = grant["idle"] and f"idle: {grant['idle']}"
+    words = [" and ".join(map(condition, grant["where"])), grant["reason"] and f"({grant['reason']})"]
+    return (
+        grant["id"],
+        agent(grant["agent"]),
+        f"{grant['server']}__{grant['tool']}",
+        lasts or lasting(grant),
+        grant["used"],
+        " ".join(filter(None, words)),
+    )
+
+
+def agent(name: str) -> str:
+    return {"": "(mcpctl)", "*": "(all)"}.get(name, name)
+
+
+def condition(where: Any) -> str:
+    value = where["value"] if where["test"] == "equals" else f'"{where["value"]}"'
+    return f"{where['argument']} {TESTS.get(where['test'], where['test'])} {value}"
+
+
+def lasting(grant: Any) -> str:
+    """How long it still counts."""
+    match grant["lifespan"]:
+        case "count":
+            return f"{output.plural(grant['count'] - grant['used'], 'more call')}"
+        case "until":
+            return f"until {clock(grant['until'])}"
+        case "session":
+            return f"session {grant['session']}"
+        case other:
+            return str(other)
+
+
+def add(options: Namespace) -> int:
+    params = wanted(options)
+    with reach(options) as mcpd:
+        found, text = mcpd.request("grants.add", params, options.timeout or SLOW)
+    if options.json:
+        output.say_json(text)
+    else:
+        say_granted(found)
+    return DONE
+
+
+def say_granted(found: Any) -> None:
+    grant = found["grant"]
+    where = " and ".join(map(condition, grant["where"]))
+    output.say(
+        output.fields(
+            [
+                ("grant", grant["id"]),
+                ("agent", agent(grant["agent"])),
+                ("tool" if grant["exact"] else "tools", f"{grant['server']}__{grant['tool']}"),
+                ("where", where),
+                ("lasts", lasting(grant)),
+                ("reason", grant["reason"]),
+            ]
+        )
+    )
+    if found["answered"]:
+        output.note(f"{output.plural(found['answered'], 'open question')} answered by it")
+    for each in found["beyond"]:
+        output.note(f"not covered: {each}")
+    if not found["covered"]:
+        output.note("no tool that is known now is covered by it")
+
+
+def wanted(options: Namespace) -> dict[str, Any]:
+    """The params of `grants.add`. Raises CallError `usage` for words that do not go together."""
+    from mcpctl.commands.tools import readable
+
+    if options.tool is None:
+        raise CallError("usage", "no tool named", "mcpctl tools lists them")
+    whom = [name for name, given in (("", options.operator), ("*", options.all)) if given]
+    whom += [] if options.agent is None else [options.agent]
+    if len(whom) != 1:
+        raise CallError("usage", "say for whom: --agent NAME, or --all, or --operator")
+    tool = readable(options.tool)
+    params: dict[str, Any] = {"server": readable(options.server), "tool": tool} if options.server else {}
+    params |= {"agent": readable(whom[0]), "where": conditions(options), **lifespan(options)}
+    if not options.server:
+        params["name"] = tool
+    if options.reason:
+        params["reason"] = readable(options.reason)
+    return params
+
+
+def lifespan(options: Namespace) -> dict[str, Any]:
+    given = [name for name in LIFESPANS if getattr(options, name)]
+    if len(given) != 1:
+        raise CallError("usage", "say how long: --once, --count N, --for TIME, --session ID or --forever")
+    match given[0]:
+        case "count":
+            return {"lifespan": "count", "count": options.count}
+        case "lasts":
+            return {"lifespan": "until", "seconds": options.lasts}
+        case "session":
+            return {"lifespan": "session", "session": options.session}
+        case name:
+            return {"lifespan": name}
+
+
+def conditions(options: Namespace) -> list[dict[str, str]]:
+    from mcpctl.commands.tools import json_value, readable
+
+    found = []
+    for test in TESTS:
+        for word in getattr(options, test):
+            name, equals, value = readable(word).partition("=")
+            if not (equals and name and value):
+                raise CallError("usage", f'cannot read "{word}" behind --{test}: not ARGUMENT=VALUE')
+            if test == "equals":
+                value = json_value(value)
+            elif test == "under":
+                value = readable(os.path.abspath(os.path.expanduser(value)))
+            found.append({"argument": name, "test": test, "value": value})
+    return found
+
+
+def revoke(options: Namespace) -> int:
+    """Take grants back; what they let through goes on."""
+    taken = []
+    with reach(options) as mcpd:
+        for key in options.id:
+            grant, text = mcpd.request("grants.revoke", {"id": key}, options.timeout or QUICK)
+            taken.append(text)
+            if not options.json:
+                subject = f"{grant['server']}__{grant['tool']}"
+                output.say(output.visible(f"revoked {grant['id']}: {agent(grant['agent'])} {subject}"))
+    if options.json:
+        output.say_json(f'{{"revoked":[{",".join(taken)}]}}')
+    return DONE
+
+
+def _grants(arguments: Arguments) -> None:
+    arguments.add_argument(
+        "action", choices=("list", "add"), nargs="?", default="list", help="what to do; list if not said"
+    )
+    arguments.add_argument(
+        "tool",
+        metavar="TOOL",
+        nargs="?",
+        help="its name, as in `mcpctl tools`; with * or ? a pattern for tools of one server, "
+        "which counts up to medium risk",
+    )
+    arguments.add_argument("--server", metavar="SERVER", help="TOOL is this server's own name for it")
+    arguments.add_argument("--agent", metavar="AGENT", help="whose calls")
+    arguments.add_argument("--all", action="store_true", help="calls of every agent and of mcpctl")
+    arguments.add_argument("--operator", action="store_true", help="calls by `mcpctl call`")
+    for test, text in CONDITIONS.items():
+        arguments.add_argument(
+            f"--{test}", metavar="ARGUMENT=VALUE", action="append", default=[], help=text + "; repeatable"
+        )
+    arguments.add_argument("--once", action="store_true", help="for one call")
+    arguments.add_argument("--count", type=int, metavar="N", help="for N calls")
+    arguments.add_argument(
+        "--for", dest="lasts", type=seconds, metavar="TIME", help="for that long: 30m, 8h, 7d"
+    )
+    arguments.add_argument("--session", metavar="ID", help="while that session is attached")
+    arguments.add_argument("--forever", action="store_true", help="until it is revoked")
+    arguments.add_argument("--reason", metavar="TEXT", help="why, for the list")
+    waiting(arguments)
+
+
+#: option -> help
+CONDITIONS = {
+    "equals": "the argument is exactly VALUE: JSON (2, true), anything else as text",
+    "prefix": "the argument begins with VALUE",
+    "glob": "the argument fits VALUE, with * and ?",
+    "under": "the argument is a path in folder VALUE or below, `..` taken out",
+}
+
+
+def _revoke(arguments: Arguments) -> None:
+    arguments.add_argument("id", metavar="ID", nargs="+", help="as `mcpctl grants` lists it")
+    waiting(arguments)
+
+
+COMMANDS = (
+    Command("grants", grants, _grants, usage="mcpctl grants [list | add TOOL] [options]"),
+    Command("revoke", revoke, _revoke),
+)

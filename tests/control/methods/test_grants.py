@@ -1,0 +1,160 @@
+"""`grants.*`: DESIGN 8.4, n24."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mcpd.api.journal import QueryJournal
+from mcpd.consent.grantbook import GrantBook
+from mcpd.consent.store import Store
+from tests.conftest import Home
+from tests.control.world import Client, World, running, tiny, write_config, write_server
+
+CODER = '[agents.coder]\nallowed_tools = ["tiny__*"]\n'
+
+
+async def add(client: Client, **fields: Any) -> Any:
+    usual = {"agent": "coder", "name": "tiny__echo", "lifespan": "forever"}
+    return await client.call("grants.add", **{**usual, **fields})
+
+
+async def refusal(client: Client, **fields: Any) -> str:
+    usual = {"agent": "coder", "name": "tiny__echo", "lifespan": "forever"}
+    return (await client.refusal("grants.add", **{**usual, **fields})).kind
+
+
+def prepare(home: Home, **fields: Any) -> None:
+    write_config(home, CODER)
+    write_server(home, "tiny", **{**tiny(), "default_policy": {}, **fields})
+
+
+async def test_a_grant_is_listed_and_taken_back(home: Home, real_clock: None) -> None:
+    prepare(home)
+    where = [{"argument": "text", "test": "prefix", "value": "a"}]
+    async with running(home) as world:
+        client = await world.operator()
+        given = await add(client, where=where, reason="only texts with an a", lifespan="count", count=2)
+        assert (given["covered"], given["beyond"], given["answered"]) == (1, [], 0)
+        grant = given["grant"]
+        assert abs(grant.pop("made_at") - time.time()) < 60
+        key = grant["id"]
+        assert grant == {
+            "id": key,
+            "agent": "coder",
+            "server": "tiny",
+            "tool": "echo",
+            "exact": True,
+            "where": where,
+            "lifespan": "count",
+            "session": "",
+            "until": 0.0,
+            "count": 2,
+            "used": 0,
+            "reason": "only texts with an a",
+            "idle": "",
+        }
+        [listed] = (await client.call("grants.list"))["grants"]
+        assert listed["id"] == key
+        # The next daemon reads it from the file.
+        assert [each.grant.id for each in kept(home).all()] == [key]
+        assert (await client.call("grants.revoke", id=key))["id"] == key
+        assert await client.call("grants.list") == {"grants": []}
+        assert (await client.refusal("grants.revoke", id=key)).kind == "no_such_grant"
+        assert kept(home).all() == ()
+
+
+def kept(home: Home) -> GrantBook:
+    store = Store(Path(home.state / "state.db"))
+    try:
+        return GrantBook(store)
+    finally:
+        store.close()
+
+
+async def test_a_grant_says_what_it_does_not_cover_d10(home: Home, real_clock: None) -> None:
+    policies = '[tool_policies]\n"tiny__add" = { risk = "medium" }\n"tiny__fail" = { approval = "always" }\n'
+    write_config(home, CODER + policies)
+    write_server(home, "tiny", **{**tiny(), "default_policy": {}})
+    async with running(home) as world:
+        client = await world.operator()
+        every = await add(client, name="tiny__*")
+        assert (every["grant"]["tool"], every["grant"]["exact"]) == ("*", False)
+        # An untrusted server's tools are high (b11); one is pinned to medium, one asks each time.
+        assert every["covered"] == 1
+        assert "tiny__echo: risk high, which only a grant by its name covers" in every["beyond"]
+        assert "tiny__fail: approval always" in every["beyond"]
+        one = await add(client, name="tiny__fail")
+        assert (one["covered"], one["beyond"]) == (0, ["tiny__fail: approval always"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"agent": "nobody"}, "no_such_agent"),
+        ({"name": "tiny__nothing"}, "no_such_tool"),
+        ({"name": "*"}, "invalid_params"),
+        ({"name": "t*__echo"}, "invalid_params"),
+        ({"name": "other__*"}, "invalid_params"),
+        ({"name": ""}, "invalid_params"),
+        ({"name": "", "server": "tiny", "tool": "nothing"}, "no_such_tool"),
+        ({"name": "", "server": "other", "tool": "echo"}, "no_such_server"),
+        ({"server": "tiny"}, "invalid_params"),
+        ({"lifespan": "until"}, "invalid_params"),
+        ({"lifespan": "until", "seconds": -5}, "invalid_params"),
+        ({"lifespan": "count", "count": 0}, "invalid_params"),
+        ({"lifespan": "once", "count": 3}, "invalid_params"),
+        ({"lifespan": "session"}, "invalid_params"),
+        ({"lifespan": "session", "session": "s99"}, "no_such_session"),
+        ({"lifespan": "always"}, "invalid_params"),
+        ({"where": [{"argument": "a", "test": "under", "value": "notes"}]}, "invalid_params"),
+        ({"where": [{"argument": "a", "test": "equals", "value": "{"}]}, "invalid_params"),
+        ({"where": [{"argument": "a", "test": "regex", "value": "x"}]}, "invalid_params"),
+        ({"reason": "x" * 501}, "invalid_params"),
+    ],
+)
+async def test_what_cannot_be_granted(
+    home: Home, real_clock: None, fields: dict[str, Any], kind: str
+) -> None:
+    prepare(home)
+    async with running(home) as world:
+        client = await world.operator()
+        assert await refusal(client, **fields) == kind
+        assert await client.call("grants.list") == {"grants": []}
+
+
+async def test_the_journal_has_who_gave_what_and_took_it_back_n12(home: Home, real_clock: None) -> None:
+    prepare(home)
+    async with running(home) as world:
+        client = await world.operator()
+        key = (await add(client))["grant"]["id"]
+        await client.call("grants.revoke", id=key)
+        found = (await world.broker.journal.query(QueryJournal(kinds=("grant",)))).entries
+    assert {(each.outcome, each.grant, each.agent, each.server, each.tool) for each in found} == {
+        ("added", key, "coder", "tiny", "echo"),
+        ("revoked", key, "coder", "tiny", "echo"),
+    }
+    assert all(each.pid and key in each.because for each in found)
+
+
+async def test_a_grant_is_idle_at_another_destination_n24(home: Home, real_clock: None) -> None:
+    prepare(home)
+    async with running(home) as world:
+        client = await world.operator()
+        await add(client)
+        move(world)
+        [listed] = (await client.call("grants.list"))["grants"]
+        assert listed["idle"] == 'server "tiny" has another command or address now'
+        world.broker.config = msgspec.structs.replace(world.broker.config, servers={})
+        [listed] = (await client.call("grants.list"))["grants"]
+        assert listed["idle"] == 'no server is named "tiny" now'
+
+
+def move(world: World) -> None:
+    config = world.broker.config
+    moved = msgspec.structs.replace(config.servers["tiny"], args=("-c", "pass"))
+    world.broker.config = msgspec.structs.replace(config, servers={"tiny": moved})
