@@ -1,0 +1,219 @@
+"""`mcpctl journal`: what was asked of servers, decided and changed."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from mcpctl import output
+from mcpctl.commands import QUICK, Command, clock, reach, seconds
+from mcpctl.errors import DONE, CallError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from mcpctl.client import Client
+    from mcpctl.commands import Arguments
+
+KINDS = ("request", "decision", "approval", "grant", "pin", "login", "change", "status", "gap")
+
+#: Entries asked for at once; the daemon gives no more.
+PAGE = 500
+#: Seconds that the daemon waits for news before it says that there are none.
+WAIT = 30.0
+#: Seconds until a daemon that follows its own clock is asked again after an answer without news.
+PATIENCE = WAIT + QUICK
+
+#: Text of a chain of rules in a table.
+BRIEF = 100
+
+
+def journal(options: Namespace) -> int:
+    """Show what agents did and how it was decided, newest last."""
+    params = conditions(options)
+    with reach(options) as mcpd:
+        if options.entry:
+            return show(entry(mcpd, options.entry), options)
+        count = options.lines if options.lines is not None else 10 if options.follow else 50
+        entries, after = newest(mcpd, params, count)
+        print_entries(entries, options)
+        while options.follow:
+            output.flush()
+            page = mcpd.call(
+                "journal.query", {**params, "after": after, "limit": PAGE, "wait": WAIT}, PATIENCE
+            )
+            after = page["next"]
+            print_entries(page["entries"], options, head=False)
+    return DONE
+
+
+def conditions(options: Namespace) -> dict[str, object]:
+    """The members of `journal.query` that the options are about. Raises CallError `usage`."""
+    server, tool = options.server, options.tool
+    if tool and "__" in tool and not server:
+        server, _, tool = tool.partition("__")
+    now = time.time()
+    found = {
+        "since": moment(options.since, now) if options.since else 0,
+        "until": moment(options.until, now) if options.until else 0,
+        "agent": options.agent,
+        "server": server,
+        "tool": tool,
+        "kinds": options.kind,
+        "outcomes": options.outcome,
+        "decision": options.decision,
+        "risk": options.risk,
+        "id": options.id,
+        "text": options.text,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def moment(text: str, now: float) -> float:
+    """Seconds since the epoch of "30m" (so long ago) or "2026-11-30", "2026-11-30 14:00", "14:00" (today)
+    in local time. Raises CallError `usage`."""
+    try:
+        return now - seconds(text)
+    except ValueError:
+        pass
+    today = time.strftime("%Y-%m-%d ", time.localtime(now))
+    words = text.replace("T", " ")
+    for form, whole in (
+        ("%Y-%m-%d", words),
+        ("%Y-%m-%d %H:%M", words),
+        ("%Y-%m-%d %H:%M:%S", words),
+        ("%Y-%m-%d %H:%M", today + words),
+        ("%Y-%m-%d %H:%M:%S", today + words),
+    ):
+        try:
+            # The daylight saving of that day, not of today.
+            return time.mktime((*time.strptime(whole, form)[:8], -1))
+        except (ValueError, OverflowError):
+            continue
+    raise CallError("usage", f'cannot read the time "{text}"', "say 30m, 2h, 3d, 14:00, 2026-11-30 or both")
+
+
+def newest(mcpd: Client, params: dict[str, object], count: int) -> tuple[list[Any], int]:
+    """Up to `count` of the newest entries, oldest first, and the number behind which news begin."""
+    found: list[Any] = []
+    before = 0
+    page = mcpd.call("journal.query", {"limit": 1}, QUICK)
+    last = page["entries"][0]["id"] if page["entries"] else 0
+    for problem in page["problems"]:
+        output.note(problem)
+    while len(found) < count:
+        asked = {**params, "limit": min(PAGE, count - len(found)), "before": before or last + 1}
+        page = mcpd.call("journal.query", asked, QUICK)
+        found += page["entries"]
+        before = page["next"]
+        if not before:
+            break
+    return found[::-1], last
+
+
+def entry(mcpd: Client, number: int) -> Any:
+    """Raises CallError for a number that is not there."""
+    page = mcpd.call("journal.query", {"after": number - 1, "limit": 1}, QUICK)
+    if not page["entries"] or page["entries"][0]["id"] != number:
+        raise CallError("no_such_entry", f"the journal has no entry {number}")
+    return page["entries"][0]
+
+
+def print_entries(entries: Sequence[Any], options: Namespace, *, head: bool = True) -> None:
+    if options.json:
+        for one in entries:
+            output.say_json(json.dumps(one, ensure_ascii=False))
+    elif options.follow:
+        # Lines of their own: what comes later cannot widen the columns of what is there.
+        for one in entries:
+            output.say(output.cut(line(one), output.terminal_width()))
+    elif entries:
+        output.say(output.table(("NO", "TIME", "AGENT", "WHAT", "OUTCOME", "TOOK", "WHY"), map(row, entries)))
+    elif head:
+        output.note("nothing in the journal fits")
+
+
+def row(one: Any) -> tuple[object, ...]:
+    took = output.duration(one["duration"]) if one["kind"] == "request" else ""
+    return (one["id"], clock(one["at"]), who(one), what(one), outcome(one), took, why(one))
+
+
+def line(one: Any) -> str:
+    number, at, *cells = (str(cell) for cell in row(one))
+    return output.visible("  ".join([at, *filter(None, cells), f"#{number}"]))
+
+
+def who(one: Any) -> str:
+    return str(one["agent"]) or ("operator" if one["pid"] else "mcpd")
+
+
+def what(one: Any) -> str:
+    tool = "__".join(filter(None, (one["server"], one["tool"])))
+    if one["kind"] == "request":
+        return tool if one["method"] == "tools/call" else " ".join(filter(None, (one["method"], tool)))
+    name = one["approval"] or one["grant"] if one["kind"] in ("approval", "grant") else one["method"]
+    return " ".join(filter(None, (one["kind"], name, tool)))
+
+
+def outcome(one: Any) -> str:
+    proof = f" ({one['proof']})" if one["proof"] else ""
+    said = one["outcome"] or one["decision"]
+    return f"{said}, asked{proof}" if one["decision"] == "ask" and one["outcome"] else f"{said}{proof}"
+
+
+def why(one: Any) -> str:
+    text = "; ".join(filter(None, (one["findings"], one["because"])))
+    return text if len(text) <= BRIEF else text[: BRIEF - 1] + "…"
+
+
+def show(one: Any, options: Namespace) -> int:
+    """Everything about one entry."""
+    if options.json:
+        output.say_json(json.dumps(one, ensure_ascii=False))
+        return DONE
+    output.say(output.fields(full(one)))
+    return DONE
+
+
+def full(one: Any) -> Iterable[tuple[str, object]]:
+    """Names and values; what is absent is left out."""
+    for name, value in one.items():
+        if name == "at":
+            yield "time", clock(value)
+        elif name == "because":
+            yield "because", value.replace("; ", "\n")
+        elif name in ("duration", "waited"):
+            yield name, output.duration(value) if value else ""
+        elif value not in ("", 0):
+            yield name.replace("_", " "), value
+
+
+def lines(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def _journal(arguments: Arguments) -> None:
+    add = arguments.add_argument
+    add("entry", nargs="?", type=int, metavar="NO", help="show everything about the entry of this number")
+    add("-f", "--follow", action="store_true", help="go on with what happens")
+    add("-n", "--lines", type=lines, metavar="N", help="so many entries (default 50, with --follow 10)")
+    add("--since", metavar="TIME", help="30m, 2h, 3d ago; 14:00; 2026-11-30; '2026-11-30 14:00'")
+    add("--until", metavar="TIME")
+    add("--agent", metavar="AGENT", help="may have * and ?, as the two below")
+    add("--server", metavar="SERVER")
+    add("--tool", metavar="TOOL", help="its own name, or SERVER__TOOL")
+    add("--kind", action="append", choices=KINDS, help="may be given several times, as --outcome")
+    add("--outcome", action="append", metavar="WORD", help="ok, tool_error, denied, pending, ...")
+    add("--decision", choices=("allow", "ask", "deny"))
+    add("--risk", choices=("low", "medium", "high"))
+    add("--id", metavar="ID", help="of an approval, a grant or a session")
+    add("--text", metavar="TEXT", help="somewhere in the words of the entry")
+
+
+COMMANDS = (Command("journal", journal, _journal),)
