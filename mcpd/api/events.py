@@ -9,9 +9,9 @@ import msgspec
 from mcpd.api import Params
 from mcpd.api.servers import ServerInfo
 
-Topic = Literal["status", "catalog", "servers", "sessions", "grants"]
+Topic = Literal["status", "catalog", "servers", "sessions", "grants", "approvals"]
 
-TOPICS: tuple[Topic, ...] = ("status", "catalog", "servers", "sessions", "grants")
+TOPICS: tuple[Topic, ...] = ("status", "catalog", "servers", "sessions", "grants", "approvals")
 
 
 class Subscribe(Params, frozen=True, kw_only=True):

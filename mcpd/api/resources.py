@@ -49,6 +49,8 @@ class ReadResource(Params, frozen=True, kw_only=True):
     server: str = ""
     timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Seconds; it can only shorten what policy allows."""
+    patience: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """Seconds to wait for a person before the answer is `pending`; absent: what the settings say (n05)."""
 
 
 class ResourceRead(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,13 +80,12 @@ async def get(operator: Operator, params: GetPrompt) -> GotPrompt:
     began = perf_counter()
     row, own = await _find(operator.broker, params)
     limit = math.inf if params.timeout is None else params.timeout
+    caller = msgspec.structs.replace(operator.caller, patience=params.patience)
     members = b'"name":' + quoted(own)
     if params.arguments:
         members += b',"arguments":' + msgspec.json.encode(params.arguments)
     with trio.move_on_after(limit):
-        result = await calls.call(
-            operator.broker, operator.caller, row, members, b"", Ticket(), operator.asker
-        )
+        result = await calls.call(operator.broker, caller, row, members, b"", Ticket(), operator.asker)
         return GotPrompt(
             server=row.upstream.name,
             prompt=own,

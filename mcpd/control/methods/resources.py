@@ -83,9 +83,10 @@ async def read(operator: Operator, params: ReadResource) -> ResourceRead:
     began = perf_counter()
     row, own = await _find(operator, params)
     limit = math.inf if params.timeout is None else params.timeout
+    caller = msgspec.structs.replace(operator.caller, patience=params.patience)
     with trio.move_on_after(limit):
         result = await calls.call(
-            operator.broker, operator.caller, row, b'"uri":' + quoted(own), b"", Ticket(), operator.asker
+            operator.broker, caller, row, b'"uri":' + quoted(own), b"", Ticket(), operator.asker
         )
         return ResourceRead(
             server=row.upstream.name,

@@ -55,9 +55,10 @@ async def call(operator: Operator, params: CallTool) -> Called:
     began = perf_counter()
     row = await find_tool(operator.broker, params)
     limit = math.inf if params.timeout is None else params.timeout
+    caller = msgspec.structs.replace(operator.caller, patience=params.patience)
     with trio.move_on_after(limit):
         result = await calls.call(
-            operator.broker, operator.caller, row, bytes(params.arguments), b"", Ticket(), operator.asker
+            operator.broker, caller, row, bytes(params.arguments), b"", Ticket(), operator.asker
         )
         return Called(
             server=row.upstream.name,
