@@ -37,6 +37,7 @@ CODES = {
     "config_invalid": FAILED,
     "denied": DENIED,
     "disabled": UNAVAILABLE,
+    "factor_needed": REFUSED,
     "header_mismatch": FAILED,
     "internal": FAILED,
     "invalid_params": USAGE,

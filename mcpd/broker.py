@@ -13,7 +13,10 @@ from mcpd import answers
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Problem, Server
 from mcpd.consent.approvals import Approvals
+from mcpd.consent.accepted import AcceptedBook
+from mcpd.consent.factor import Factor
 from mcpd.consent.grantbook import GrantBook
+from mcpd.consent.hosts import Hosts
 from mcpd.consent.state import StateBook
 from mcpd.consent.store import Store
 from mcpd.errors import Failure
@@ -156,7 +159,12 @@ class Broker:
     views: Views = field(init=False)
 
     def __post_init__(self) -> None:
+    hosts: Hosts = field(init=False)
+    """Which processes are agents' own."""
+    factor: Factor = field(init=False)
         self.state = StateBook(self.store)
         self.grants = GrantBook(self.store)
         self.approvals = Approvals(self.changes, partial(answers.record, self.journal))
         self.views = Views(self.changes)
+        self.hosts = Hosts(self.approvals.lives)
+        self.factor = Factor(self.store)

@@ -46,6 +46,7 @@ KINDS: dict[str, int] = {
     "no_such_grant": 1026,
     "no_such_session": 1027,
     "no_such_approval": 1028,
+    "factor_needed": 1029,
 }
 
 #: Verdicts that an agent sees as a result with isError, not as a JSON-RPC error (D13).

@@ -25,6 +25,7 @@ from mcpd.api import (
     journal,
     prompts,
     resources,
+    passphrase,
     servers,
     tools,
 )
@@ -37,6 +38,7 @@ from mcpd.control.methods import prompts as of_prompts
 from mcpd.control.methods import resources as of_resources
 from mcpd.control.methods import servers as of_servers
 from mcpd.control.methods import tools as of_tools
+from mcpd.control.methods import passphrase as of_passphrase
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure, ServerError
 from mcpd.protocol import jsonrpc
@@ -69,6 +71,7 @@ EVERYWHERE = ("internal", "invalid_params", "stopping")
 # fmt: off
 METHODS: Mapping[str, Method] = {
     "hello": Method(of_daemon.hello, daemon.Hello, daemon.HelloResult, "read", "api_mismatch",
+WIDENING = ("factor_needed", "refused")
         "Settle the API number and learn what this daemon can do; optional before other methods."),
     "daemon.status": Method(of_daemon.status, Params, daemon.DaemonStatus, "read", "",
         "The daemon, its sockets and files, and what is wrong with them."),
@@ -178,7 +181,7 @@ def description() -> daemon.Description:
             doc=row.doc,
             params=params,
             result=result,
-            errors=tuple(row.errors.split()),
+            errors=_errors(row),
         )
         for (name, row), (params, result) in zip(METHODS.items(), pairs, strict=True)
     )
@@ -207,6 +210,16 @@ async def answer(operator: Operator, line: bytes) -> bytes:
         return failure_line(key, failure)
     except Exception:
         log.exception("a request on the control socket failed inside the daemon: %s", method[:100])
+    "passphrase.status": Method(of_passphrase.status, Params, passphrase.Factor, "read", "",
+        "Whether a passphrase is set, which is asked for where a process cannot be told from an agent's."),
+    "passphrase.prove": Method(of_passphrase.prove, passphrase.Passphrase, Empty, "narrow", "busy refused",
+        "Show the passphrase; it counts as long as this connection."),
+    "passphrase.set": Method(of_passphrase.put, passphrase.Passphrase, passphrase.Factor, "widen",
+        "not_writable",
+        "Set a passphrase or another one; the one that is set has to be shown before."),
+    "passphrase.remove": Method(of_passphrase.remove, Params, passphrase.Factor, "widen", "not_writable",
+        "Ask for no passphrase any more; it has to be shown before."),
+
         return failure_line(
             key, Failure("internal", "the daemon failed to do this", hint="its log has the traceback")
         )
@@ -236,6 +249,11 @@ async def _call(operator: Operator, name: str, params: bytes) -> bytes:
     wanted = _read_params(name, method.params, params)
     if method.access == "read" or name in RECORDED:
         return msgspec.json.encode(await method.handler(operator, wanted))
+def _errors(row: Method) -> tuple[str, ...]:
+    kinds = row.errors.split()
+    return tuple(sorted({*kinds, *WIDENING})) if row.access == "widen" else tuple(kinds)
+
+
     outcome = "cancelled"
     try:
         result = msgspec.json.encode(await method.handler(operator, wanted))
@@ -248,7 +266,7 @@ async def _call(operator: Operator, name: str, params: bytes) -> bytes:
         outcome = "internal"
         raise
     finally:
-        operator.record(name, wanted, outcome)
+        operator.record(name, wanted, outcome, operator.proof if method.access == "widen" else "")
 
 
 def _read_params(name: str, shape: type[Params], params: bytes) -> Params:
@@ -262,3 +280,5 @@ def _read_params(name: str, shape: type[Params], params: bytes) -> Params:
         raise Failure(
             "invalid_params", f'cannot read the params of "{name}": {reason[:1].lower()}{reason[1:]}'
         ) from None
+        if method.access == "widen":
+            operator.authorise(name)

@@ -6,7 +6,6 @@ they are ready. A reader that does not read stops its own requests and events, n
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 
@@ -17,6 +16,7 @@ from mcpd.caller import Caller
 from mcpd.control import dispatch
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure
+from mcpd.processes import linked
 from mcpd.protocol.framing import LINE_LIMIT, LineBuffer
 from mcpd.transport.lines import LineWriter, hung_up, read_chunk
 
@@ -35,7 +35,7 @@ async def serve(broker: Broker, stream: trio.SocketStream) -> None:
         fd = stream.socket.fileno()
         async with trio.open_nursery() as nursery:
             writer = LineWriter(fd, nursery)
-            operator = Operator(broker, Caller("control", "", pid, _exe(pid)), writer, nursery)
+            operator = Operator(broker, Caller("control", "", pid, linked(pid, "exe")), writer, nursery)
             try:
                 async with trio.open_nursery() as requests:
                     await _read(operator, fd, requests)
@@ -54,13 +54,6 @@ def _peer(sock: trio.socket.SocketType) -> int:
     pid: int
     pid, _, _ = struct.unpack("3i", raw)
     return pid
-
-
-def _exe(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return ""
 
 
 async def _read(operator: Operator, fd: int, requests: trio.Nursery) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from typing import Literal
+
 import msgspec
 import trio
 
+from mcpd import processes
 from mcpd.api import Params
 from mcpd.broker import Broker
 from mcpd.caller import Caller
+from mcpd.control.authority import judge
+from mcpd.errors import Failure
 from mcpd.journal import Entry
 from mcpd.policy.asks import UNDECLARED
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.transport.lines import LineWriter
 from mcpd.transport.pending import Ask
+
+Proof = Literal["", "second_factor", "unverified"]
 
 #: Bytes that may wait for a slow reader before its next request or event has to wait too.
 ROOM = 1024 * 1024
@@ -53,13 +61,42 @@ class Operator:
         self.nursery = nursery
         """Ends with the connection; for what goes on after an answer."""
         self.subscribed = False
+        self.proven = False
+        """The second factor was shown on this connection."""
+        self.proof: Proof = ""
+        """How far the last request that widens was told from an agent's (n06)."""
+        self._origin = processes.chain(caller.pid)
 
     @property
     def asker(self) -> Silent:
         """Who its requests are made for."""
         return Silent(self.caller.session)
 
-    def record(self, method: str, params: Params, outcome: str) -> None:
+    def authorise(self, method: str) -> None:
+        """Raises Failure for what may not widen anything: `refused` for an agent's process, `factor_needed`
+        for one that cannot be told from it, where a second factor is set (n06)."""
+        hosts, pid = self.broker.hosts, self.caller.pid
+        verdict = judge(pid, self._origin, processes.chain(pid), hosts.present, hosts.past, os.getuid())
+        if verdict.refused:
+            raise Failure(
+                "refused",
+                f'cannot do "{method}" for an agent: {verdict.refused}',
+                hint="do it in a terminal that no agent has started",
+            )
+        if not verdict.unverified:
+            self.proof = ""
+        elif self.proven:
+            self.proof = "second_factor"
+        elif self.broker.factor.is_set:
+            raise Failure(
+                "factor_needed",
+                f'cannot do "{method}" without the passphrase: {verdict.unverified}',
+                hint="mcpctl asks for it at a terminal",
+            )
+        else:
+            self.proof = "unverified"
+
+    def record(self, method: str, params: Params, outcome: str, proof: Proof = "") -> None:
         """Who changed something, for the journal (n12)."""
         caller = self.caller
         agent = getattr(params, "agent", "")
@@ -73,6 +110,7 @@ class Operator:
                 method=method,
                 because=f'agent "{agent[:60]}"' if agent else "",
                 outcome=outcome,
+                proof=proof,
             )
         )
 

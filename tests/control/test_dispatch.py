@@ -51,6 +51,10 @@ ACCESS = {
 
 def test_every_method_has_its_access_n06() -> None:
     assert {name: row.access for name, row in METHODS.items()} == ACCESS
+    "passphrase.status": "read",
+    "passphrase.prove": "narrow",
+    "passphrase.set": "widen",
+    "passphrase.remove": "widen",
 
 
 @pytest.mark.parametrize("name", METHODS)
