@@ -16,7 +16,7 @@ from mcpd.caller import Caller
 from mcpd.catalog import content
 from mcpd.errors import Failure
 from mcpd.journal import Entry
-from mcpd.permit import Permit, permit
+from mcpd.permit import Permit, obtain
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.rows import Following, Native, Row
@@ -51,8 +51,7 @@ async def call(
     """
     began = time.perf_counter()
     outcome = "cancelled"
-    permitted: Permit | None = None
-    refused = False
+    permit = Permit()
     size = 0
     try:
         payload = row.checked(payload)
@@ -60,14 +59,10 @@ async def call(
             row = await _renewed(broker, row, ticket)
         for _ in range(DECISIONS):
             try:
-                permitted = permit(broker, row, payload)
-            except Failure:
-                refused = True
-                raise
-            if row.local:
-                raw = b""
-                break
-            try:
+                await obtain(broker, caller, row, payload, ticket, asker, permit)
+                if row.local:
+                    raw = b""
+                    break
                 sending = Sending(
                     row.upstream,
                     ticket,
@@ -107,15 +102,26 @@ async def call(
                 pid=caller.pid,
                 exe=caller.exe,
                 server=row.upstream.name,
+                destination=row.destination,
                 tool=row.tool.name,
                 method=row.method,
-                decision="deny" if refused else "allow" if permitted else "",
-                because=row.because if refused or permitted else "",
+                decision=permit.decision,
+                because=row.because
+                if permit.because is row.decision.because
+                else "; ".join(permit.because)[:2000],
+                risk=row.ruling.risk,
+                rule=row.ruling.approval,
+                approval=permit.approved,
+                grant=permit.cover,
+                pin=row.pin,
+                waited=permit.waited,
+                decided=permit.decided,
                 outcome=outcome,
                 duration=time.perf_counter() - began,
                 request_bytes=len(payload),
                 result_bytes=size,
-            )
+            ),
+            row.arguments(payload),
         )
 
 

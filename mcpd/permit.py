@@ -5,47 +5,242 @@ The decision is `policy.decide`'s. Here only what it depends on is gathered, and
 
 from __future__ import annotations
 
+from math import inf
+
 import msgspec
+import trio
+from msgspec.structs import replace
 
 from mcpd.broker import Broker
+from mcpd.caller import Caller
+from mcpd.config.spec import Server
+from mcpd.consent.questions import Question, how_it_runs
 from mcpd.errors import Failure
-from mcpd.policy.decide import Allow, Ask, Decision, Deny, policy_key
-from mcpd.rows import Row
+from mcpd.journal import Entry
+from mcpd.policy import binding, grants
+from mcpd.policy.binding import Bound
+from mcpd.policy.decide import Allow, Ask, Cover, Deny, Facts
+from mcpd.policy.grants import Grant
+from mcpd.rows import Row, chain
+from mcpd.transport.pending import Asker
+from mcpd.upstream.ticket import Superseded, Ticket
 
 
-class Permit(msgspec.Struct, frozen=True):
-    """What let a request go to its server, for the journal."""
+class Permit(msgspec.Struct):
+    """What lets one request go to its server, or why not. A person's yes is used up by the request that takes
+    it, and counts for it however often that is decided; a grant is counted once."""
 
-    because: tuple[str, ...]
-    cover: str = ""
-    """The id of the grant."""
+    decision: str = ""
+    """"allow", "ask" where a person had to decide, "deny"; empty before anything was decided."""
+    because: tuple[str, ...] = ()
+    """The chain of rules, with the one that decided at its end."""
     approved: str = ""
-    """The id of the person's yes."""
+    """The id of the yes, or of the question that has none yet."""
+    digest: str = ""
+    """Of exactly the call that the yes is for (n07)."""
+    cover: str = ""
+    """The id of the grant that this request was counted for."""
+    waited: float = 0.0
+    """Seconds that a person took."""
+    decided: int = 0
+    """The journal's entry of the decision, where that had to be written first (n12)."""
 
 
-def permit(broker: Broker, row: Row, payload: bytes) -> Permit:
-    """`payload` is what `row.checked` gave. Raises Failure `denied`."""
+async def obtain(
+    broker: Broker,
+    caller: Caller,
+    row: Row,
+    payload: bytes,
+    ticket: Ticket,
+    asker: Asker | None,
+    permit: Permit,
+) -> None:
+    """Return once the request may go to its server; `payload` is what `row.checked` gave, and `permit` is
+    filled in.
+
+    Raises Failure `denied`, `pending` and `busy`, Superseded when something has changed while a person was
+    waited for, Withdrawn when the caller gives up.
+    """
     decision = row.decision
     if isinstance(decision, Allow):
-        return Permit(decision.because)
-    raise refusal(row, decision)
+        permit.decision, permit.because = "allow", decision.because
+    else:
+        decision = await _consented(broker, caller, row, payload, ticket, asker, permit)
+    if row.ruling.risk == "high" and not row.local and not permit.decided:
+        await _put_on_record(broker, caller, row, payload, decision, permit)
 
 
-def refusal(row: Row, decision: Decision) -> Failure:
+async def _consented(
+    broker: Broker,
+    caller: Caller,
+    row: Row,
+    payload: bytes,
+    ticket: Ticket,
+    asker: Asker | None,
+    permit: Permit,
+) -> Allow:
+    """What is allowed by a grant or by a person, who is waited for."""
+    arguments = row.arguments(payload)
+    bound = _bound(row, arguments)
+    digest = binding.digest(bound)
+    while True:
+        grant = broker.grants.find(_request(caller, row, arguments), permit.cover)
+        yes = permit.approved if permit.digest == digest else ""
+        decision = row.decided(_facts(broker, row, grant, yes))
+        permit.because = decision.because
+        if isinstance(decision, Deny):
+            permit.decision = "deny"
+            raise refusal(row, decision)
+        if isinstance(decision, Allow):
+            permit.decision = permit.decision or "allow"
+            _count(broker, grant, decision, permit)
+            return decision
+        if not row.asks:
+            permit.decision = "deny"
+            raise unasked(row, decision)
+        yes = broker.approvals.take(digest)
+        if not yes:
+            permit.decision = "ask"
+            question = _question(row, caller, bound, digest, decision)
+            yes = await _ask(broker, caller, question, ticket, asker, permit)
+        permit.digest, permit.approved = digest, yes
+        view = broker.views.current(row.key)
+        if view is None or not view.holds(row):
+            raise Superseded
+
+
+async def _ask(
+    broker: Broker,
+    caller: Caller,
+    question: Question,
+    ticket: Ticket,
+    asker: Asker | None,
+    permit: Permit,
+) -> str:
+    """The id of the person's yes; empty where a new grant may cover the request."""
+    settings = broker.config.settings
+    wait = (settings.approval_wait or inf) if caller.patience is None else caller.patience
+    deadline = settings.approval_deadline or inf
+    began = trio.current_time()
+    try:
+        return await broker.approvals.ask(question, ticket, asker, wait=wait, deadline=deadline)
+    except Failure as failure:
+        permit.approved = failure.data.get("approval", "")
+        failure.data.setdefault("server", question.bound.server)
+        raise
+    finally:
+        permit.waited += trio.current_time() - began
+
+
+def _facts(broker: Broker, row: Row, grant: Grant | None, yes: str) -> Facts:
+    return replace(
+        row.facts,
+        cover=Cover(grant.id, grant.words, grant.exact) if grant is not None else None,
+        approved=yes,
+        unrecorded=not broker.journal.writable,
+    )
+
+
+def _count(broker: Broker, grant: Grant | None, decision: Allow, permit: Permit) -> None:
+    if grant is None or not decision.cover or permit.cover == grant.id:
+        return
+    try:
+        broker.grants.use(grant)
+    except Failure as failure:
+        raise Failure("denied", f"denied: {failure.message}", hint=failure.hint) from None
+    permit.cover = grant.id
+
+
+def _request(caller: Caller, row: Row, arguments: bytes) -> grants.Request:
+    return grants.Request(
+        agent=caller.agent,
+        session=caller.session,
+        server=row.upstream.name,
+        destination=row.destination,
+        tool=row.tool.name,
+        risk=row.ruling.risk,
+        arguments=arguments,
+    )
+
+
+def _bound(row: Row, arguments: bytes) -> Bound:
+    return Bound(
+        agent=row.agent.name,
+        server=row.upstream.name,
+        destination=row.destination,
+        tool=row.tool.name,
+        method=row.method,
+        pin=row.pin,
+        arguments=arguments,
+        rules=row.ruling.because,
+    )
+
+
+def _question(row: Row, caller: Caller, bound: Bound, digest: str, decision: Ask) -> Question:
+    server = row.upstream.definition
+    return Question(
+        bound=bound,
+        session=caller.session,
+        pid=caller.pid,
+        exe=caller.exe,
+        cwd=caller.cwd,
+        name=row.name,
+        risk=row.ruling.risk,
+        question=decision.because[-1],
+        because=decision.because,
+        once_only=decision.once_only,
+        approver=row.agent.approver,
+        runs=how_it_runs(server) if isinstance(server, Server) else "",
+        description=row.description,
+        flags=row.flags,
+        digest=digest,
+    )
+
+
+async def _put_on_record(
+    broker: Broker, caller: Caller, row: Row, payload: bytes, decision: Allow, permit: Permit
+) -> None:
+    """What is of high risk happens only when the journal has it on the disk (n12)."""
+    entry = Entry(
+        kind="decision",
+        session=caller.session,
+        agent=caller.agent,
+        pid=caller.pid,
+        exe=caller.exe,
+        server=row.upstream.name,
+        destination=row.destination,
+        tool=row.tool.name,
+        method=row.method,
+        decision="allow",
+        because=chain(decision.because),
+        risk=row.ruling.risk,
+        rule=row.ruling.approval,
+        approval=decision.approved,
+        grant=decision.cover,
+        pin=row.pin,
+    )
+    permit.decided = await broker.journal.decided(entry, row.arguments(payload))
+    if not permit.decided:
+        denied = row.decided(replace(row.facts, unrecorded=True))
+        assert isinstance(denied, Deny)
+        permit.decision, permit.because = "deny", denied.because
+        raise refusal(row, denied)
+
+
+def refusal(row: Row, decision: Deny) -> Failure:
     """Why the request does not go anywhere, in words for its caller."""
-    server, tool = row.upstream.name, row.tool.name
-    if isinstance(decision, Deny):
-        if row.upstream.held:
-            hint = f"{row.upstream.held}: mcpctl reload"
-        else:
-            hint = decision.hint
-        return Failure("denied", decision.message, hint=hint, server=server)
-    assert isinstance(decision, Ask)
+    held = row.upstream.held
+    hint = f"{held}: mcpctl reload" if held else decision.hint
+    return Failure(
+        "denied", decision.message, hint=hint, server=row.upstream.name, because=decision.because[-1]
+    )
+
+
+def unasked(row: Row, decision: Ask) -> Failure:
+    """Where nobody is asked, only what already stands counts."""
     return Failure(
         "denied",
-        f'denied: nobody can be asked yet; set approval = "never" in the policy of server "{server}"'
-        f' or tool "{tool}"',
-        hint=f'in the definition of server "{server}": default_policy = {{ approval = "never" }},'
-        f' or in config.toml under [tool_policies]: {policy_key(server, tool)} = {{ approval = "never" }}',
-        server=server,
+        f'denied: {row.method} of server "{row.upstream.name}" opens no question',
+        hint=f'mcpctl grant {row.upstream.name} {row.tool.name}, or approval = "never" in its policy',
+        server=row.upstream.name,
     )

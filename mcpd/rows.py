@@ -6,6 +6,7 @@ server, how the answer is bounded. Rulings are made when first asked for and kep
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -64,6 +65,7 @@ class Row:
         "_decision",
         "_destination",
         "_facts",
+        "_pin",
         "_ruling",
         "agent",
         "flags",
@@ -106,6 +108,7 @@ class Row:
         self._config = config
         self._because = ""
         self._destination = ""
+        self._pin = ""
         self._ruling: Ruling | None = None
         self._facts: Facts | None = None
         self._decision: Decision | None = None
@@ -155,6 +158,13 @@ class Row:
             assert isinstance(server, Server)
             self._destination = server.destination
         return self._destination
+
+    @property
+    def pin(self) -> str:
+        """The digest of the definition that is decided on (n09)."""
+        if not self._pin:
+            self._pin = hashlib.sha256(self.tool.entry(self.tool.name, stateless=True)).hexdigest()
+        return self._pin
 
     @property
     def description(self) -> str:
@@ -207,7 +217,7 @@ class Row:
     def because(self) -> str:
         """The rules of the decision in one line, for the journal."""
         if not self._because:
-            self._because = "; ".join(self.decision.because)[:2000]
+            self._because = chain(self.decision.because)
         return self._because
 
 
@@ -302,6 +312,11 @@ class Following(Native):
     def may_replay(self, reached: bool) -> bool:
         """Never by a server's next process, which may give the task's id to another (n03)."""
         return not self.upstream.forgets and super().may_replay(reached)
+
+
+def chain(because: tuple[str, ...]) -> str:
+    """The rules of a decision in one line, for the journal."""
+    return "; ".join(because)[:2000]
 
 
 def _unasked(decision: Decision, why: str) -> Decision:

@@ -128,10 +128,10 @@ async def test_what_an_agent_says_beside_its_arguments_crosses_only_as_far_as_it
 # -------------------------------------------------------------------- deciding
 
 
-async def test_what_would_ask_is_denied_and_no_byte_leaves(home: Home, real_clock: None) -> None:
+async def test_what_waits_for_a_person_or_is_denied_sends_no_byte(home: Home, real_clock: None) -> None:
     write_config(
         home,
-        "[tool_policies]\n'lively__echo' = { approval = 'never' }\n'shut__echo' = { approval = 'never' }\n"
+        "[defaults]\napproval_wait = '50ms'\n[tool_policies]\n'lively__echo' = { approval = 'never' }\n'shut__echo' = { approval = 'never' }\n"
         "'lively__e*' = { approval = 'deny' }\n",
     )
     async with Ear(home.root / "ear") as ear:
@@ -141,14 +141,14 @@ async def test_what_would_ask_is_denied_and_no_byte_leaves(home: Home, real_cloc
             agent = await stage.attach()
             assert text_of(await agent.call("lively__echo", text="exact name wins")) == "exact name wins"
             assert text_of(await agent.call("shut__echo", text="tool over server")) == "tool over server"
-            for name, words in (
-                ("lively__wipe", "nobody can be asked yet"),
-                ("lively__nap", "nobody can be asked yet"),
-                ("lively__env", "the policy denies"),
-                ("shut__add", "the policy denies"),
+            for name, kind, words in (
+                ("lively__wipe", "pending", "mcpctl approve"),
+                ("lively__nap", "pending", "mcpctl approve"),
+                ("lively__env", "denied", "the policy denies"),
+                ("shut__add", "denied", "the policy denies"),
             ):
                 denied = await agent.call(name)
-                assert kind_of(denied) == "denied"
+                assert kind_of(denied) == kind
                 assert words in text_of(denied)
                 assert denied["_meta"]["dev.mcpd/server"] == name.partition("__")[0]
             heard = [row["name"] for row in ear.kept if row.get("method") == "tools/call"]

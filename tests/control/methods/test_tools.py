@@ -183,14 +183,16 @@ async def test_a_tools_own_error_is_a_result_c18(home: Home, real_clock: None) -
 
 async def test_verdicts_are_typed_errors_here_d13(home: Home, real_clock: None) -> None:
     write_config(
-        home, "[tool_policies]\n'tiny__env' = { approval = 'deny' }\n'tiny__big' = { approval = 'always' }\n"
+        home,
+        "[defaults]\napproval_wait = '50ms'\n"
+        "[tool_policies]\n'tiny__env' = { approval = 'deny' }\n'tiny__big' = { approval = 'always' }\n",
     )
     write_server(home, "tiny", **tiny())
     async with running(home) as world:
         client = await world.operator()
-        for tool in ("env", "big"):
+        for tool, verdict in (("env", ("denied", 1010)), ("big", ("pending", 1011))):
             refused = await client.refusal("tools.call", server="tiny", tool=tool, arguments={})
-            assert (refused.kind, refused.code) == ("denied", 1010)
+            assert (refused.kind, refused.code) == verdict
         assert (await client.refusal("tools.call", server="tiny", tool="crash")).kind == "outcome_unknown"
 
 
