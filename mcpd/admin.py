@@ -1,7 +1,6 @@
 """What the operator changes and asks: the verbs behind the control socket.
 
-Verbs that change what runs hold `broker.editing`, so two of them never interleave; what they put
-in place is swapped in without a checkpoint, so nobody sees half of it.
+Verbs that change what runs hold `broker.editing`; see `applying`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from time import time
 from typing import Any, TypeVar
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 import trio
 from msgspec.structs import replace
 
-from mcpd import __version__
+from mcpd import __version__, applying
 from mcpd.api import daemon as api
 from mcpd.api.masks import mask_env, mask_headers, mask_url
 from mcpd.api.servers import (
@@ -37,12 +36,10 @@ from mcpd.broker import Broker
 from mcpd.catalog.names import server_name_problem
 from mcpd.catalog.tool import Catalog
 from mcpd.config import fields, load, save
-from mcpd.config.change import Applied, applied, diff, keep, narrows
+from mcpd.config.accepted import next_step
 from mcpd.config.executable import located
 from mcpd.config.spec import Config, Faulty, Problem, Server
 from mcpd.errors import Failure
-from mcpd.journal import Entry
-from mcpd.journal.store import kept
 from mcpd.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
@@ -63,7 +60,8 @@ def daemon_status(broker: Broker) -> api.DaemonStatus:
         uptime=max(0.0, time() - broker.started),
         servers=dict(sorted(states.items())),
         sessions=len(broker.sessions),
-        problems=_problems(_all_problems(broker)),
+        approvals=len(broker.approvals.open()),
+        problems=applying.shown(_all_problems(broker)),
         sockets=api.Sockets(
             control=broker.control_socket,
             agents={name: f"{broker.agents_dir}/{name}/mcp.sock" for name in agents},
@@ -220,10 +218,6 @@ def _held(broker: Broker, name: str, why: str) -> Problem:
     return Problem(server.source, fields.join("servers", name), why)
 
 
-def _problems(problems: Sequence[Problem]) -> tuple[api.Problem, ...]:
-    return tuple(api.Problem(problem.file, problem.place, problem.message) for problem in problems)
-
-
 # Changing one server
 
 
@@ -242,13 +236,13 @@ async def add_server(broker: Broker, wanted: AddServer) -> ServerInfo:
         with trio.CancelScope(shield=True):
             try:
                 server = await _read_back(broker, wanted, path)
-                broker.state.forget(name)
-                broker.state.accept(name, server.digest)
+                _forget(broker, name)
+                broker.accepted.put_server(server)
             except Failure:
                 save.remove_server(servers_dir, name)
                 raise
         running = broker.config
-        _install(
+        applying.install(
             broker,
             replace(running, servers={**running.servers, name: server}),
             broker.held,
@@ -259,7 +253,7 @@ async def add_server(broker: Broker, wanted: AddServer) -> ServerInfo:
 
 async def _read_back(broker: Broker, wanted: AddServer, path: Path) -> Server:
     """What the files now say about a server just written: what was asked for is accepted, no more."""
-    found = await _read_files(broker)
+    found = await applying.read_files(broker)
     server = found.servers.get(wanted.name)
     asked = Server(
         name=wanted.name,
@@ -345,17 +339,24 @@ async def remove_server(broker: Broker, name: str) -> str:
             )
         removed = await trio.to_thread.run_sync(save.remove_server, servers_dir, name)
         running = broker.config
-        _install(
+        applying.install(
             broker,
             replace(running, servers=_without(running.servers, name), faulty=_without(running.faulty, name)),
             _without(broker.held, name),
             _without(broker.waiting, name),
         )
         try:
-            broker.state.forget(name)
-        except Failure as failure:  # what counted is done; a switch that stays can only keep something off
+            _forget(broker, name)
+        except Failure as failure:  # what counted is done, and what stays is of no use to another server
             log.warning("%s", failure.message)
     return str(removed)
+
+
+def _forget(broker: Broker, name: str) -> None:
+    """Whoever gets this name next begins anew. Raises Failure `not_writable`."""
+    broker.accepted.forget(name)
+    broker.trust.untrust(name)
+    broker.state.forget(name)
 
 
 async def enable(broker: Broker, name: str) -> ServerInfo:
@@ -367,10 +368,13 @@ async def enable(broker: Broker, name: str) -> ServerInfo:
         broker.fleet.find(name)
         if name in broker.waiting:
             raise Failure(
-                "refused", f'cannot enable "{name}": {broker.held[name]}', hint="mcpctl reload", server=name
+                "refused",
+                f'cannot enable "{name}": {broker.held[name]}',
+                hint=next_step(broker.held[name]),
+                server=name,
             )
         broker.state.set_enabled(name, True)
-        _install(broker, broker.config, broker.held, broker.waiting)
+        applying.install(broker, broker.config, broker.held, broker.waiting)
     return _one(broker, name)
 
 
@@ -384,7 +388,7 @@ async def disable(broker: Broker, name: str) -> ServerInfo:
         try:
             broker.state.set_enabled(name, False)
         finally:
-            _install(broker, broker.config, broker.held, broker.waiting)
+            applying.install(broker, broker.config, broker.held, broker.waiting)
     return _one(broker, name)
 
 
@@ -403,7 +407,10 @@ def reconnect(broker: Broker, name: str) -> ServerInfo:
         )
     if name in broker.waiting:
         raise Failure(
-            "refused", f'cannot reconnect "{name}": {upstream.held}', hint="mcpctl reload", server=name
+            "refused",
+            f'cannot reconnect "{name}": {broker.held[name]}',
+            hint=next_step(broker.held[name]),
+            server=name,
         )
     upstream.reconnect()
     for other in broker.fleet.instances(name):
@@ -414,106 +421,6 @@ def reconnect(broker: Broker, name: str) -> ServerInfo:
 
 def _one(broker: Broker, name: str) -> ServerInfo:
     return ServerInfo(**_info(broker, broker.fleet.find(name), broker.state.switched_off()))
-
-
-# Changing everything
-
-
-async def reload(broker: Broker) -> api.Reloaded:
-    """Read the files and make them what runs; what did not change is not touched (a03).
-
-    A server whose definition cannot be used any more goes on with the one it has. Raises Failure
-    `config_invalid` when config.toml cannot be read; the running set stays then.
-    """
-    async with broker.editing:
-        found, kept = keep(broker.config, await _read_files(broker, moved=True))
-        difference = diff(broker.config, found)
-        changes = applied(broker.config, found)
-        broker.state.accept_all({name: server.digest for name, server in found.servers.items()})
-        _install(broker, found, kept, {})
-        _record(broker, "reload", changes)
-    log.info(
-        "reloaded: %d servers added, %d changed, %d removed, %d problems",
-        len(difference.added),
-        len(difference.changed),
-        len(difference.removed),
-        len(found.problems),
-    )
-    return api.Reloaded(
-        added=difference.added,
-        changed=difference.changed,
-        removed=difference.removed,
-        unchanged=difference.unchanged,
-        kept=tuple(sorted(kept)),
-        problems=_problems(found.problems),
-        applied=tuple(api.Applied(change.place, change.what) for change in changes),
-    )
-
-
-def accept_files(broker: Broker) -> None:
-    """The files as they stand at the start count as accepted. Never fails: it is for later starts."""
-    try:
-        broker.state.accept_all({name: server.digest for name, server in broker.config.servers.items()})
-    except Failure as failure:
-        log.warning("%s", failure.message)
-
-
-def _record(broker: Broker, by: str, changes: Sequence[Applied]) -> None:
-    """What changed, for the journal (n12); who asked for it is an entry of its own."""
-    for change in changes:
-        broker.journal.record(
-            Entry(kind="change", method=by, because=f"{change.place}: {change.what}"[:2000])
-        )
-
-
-async def apply_watched(broker: Broker) -> None:
-    """What the watcher may do by itself: apply what narrows, hold back the rest (a03).
-
-    Never fails: files that cannot be read change nothing and become a problem of the status.
-    """
-    async with broker.editing:
-        try:
-            found = await _read_files(broker)
-        except Failure as failure:
-            log.warning("the files changed, but nothing is applied: %s", failure.message)
-            return
-        narrowed, held = narrows(broker.config, found, f"{broker.config_dir}/{load.MAIN}")
-        running = {**broker.config.servers, **broker.config.faulty}
-        waiting = {
-            name: found.servers[name] for name in held if name not in running and name in found.servers
-        }
-        for name in sorted(held.keys() - broker.held.keys()):
-            log.warning("MCP '%s': held: %s", name, held[name])
-        changes = applied(broker.config, narrowed)
-        _install(broker, narrowed, held, waiting)
-        _record(broker, "watch", changes)
-
-
-async def _read_files(broker: Broker, *, moved: bool = False) -> Config:
-    """The files as they are now; `moved`: with the servers' folder where the setting puts it now.
-
-    A moved folder waits for `reload` like every other setting: until then the servers of the old one count.
-    Raises Failure `config_invalid`, and leaves it among the problems that the status shows.
-    """
-    servers_dir = None if moved else Path(broker.config.settings.servers_dir)
-    try:
-        return await trio.to_thread.run_sync(
-            load.reload, Path(broker.config_dir), broker.environ, servers_dir
-        )
-    except Failure as failure:
-        file = failure.data["file"]
-        kept = tuple(problem for problem in broker.config.problems if problem.file != file)
-        now = Problem(file, failure.data["place"], f"{failure.data['reason']}; what ran before goes on")
-        broker.config = replace(broker.config, problems=(now, *kept))
-        raise
-
-
-def _install(broker: Broker, config: Config, held: Mapping[str, str], waiting: Mapping[str, Server]) -> None:
-    """Make it what runs. `waiting`: new servers that are shown, and do not start before a reload."""
-    broker.config, broker.held, broker.waiting = config, dict(held), dict(waiting)
-    broker.journal.keep = kept(config.settings)
-    shown = replace(config, servers={**config.servers, **waiting})
-    broker.fleet.apply(shown, broker.state.switched_off(), held)
 
 
 def _without(table: Mapping[str, V], name: str) -> dict[str, V]:

@@ -19,6 +19,7 @@ from mcpd.consent.grantbook import GrantBook
 from mcpd.consent.hosts import Hosts
 from mcpd.consent.state import StateBook
 from mcpd.consent.store import Store
+from mcpd.consent.trustbook import TrustBook
 from mcpd.errors import Failure
 from mcpd.journal import Journal
 from mcpd.protocol.abilities import Ability
@@ -121,7 +122,7 @@ class NoEndpoint:
 
 @dataclass(slots=True)
 class Broker:
-    """`config` is replaced whole by `admin`; everything else lives as long as the daemon."""
+    """`config` is replaced whole by `applying`; everything else lives as long as the daemon."""
 
     config: Config
     fleet: Fleet
@@ -145,26 +146,30 @@ class Broker:
     tasks: Tasks = field(default_factory=Tasks)
     """What agents follow of what servers do for them."""
     held: dict[str, str] = field(default_factory=dict)
-    """Servers whose new definition waits for `reload`, with the reason (a03)."""
+    """Servers whose new definition waits for `reload` or `accept`, with the reason (a03, n24)."""
     waiting: dict[str, Server] = field(default_factory=dict)
-    """New servers among the held: they are shown and do not start."""
+    """Those of them that have no accepted definition to go on with: they are shown and do not start."""
     troubles: tuple[Problem, ...] = ()
     """What is wrong with the daemon's own process, for the status; replaced whole."""
     endpoint: Endpoint = field(default_factory=NoEndpoint)
     editing: trio.Lock = field(default_factory=trio.Lock)
-    """Held by whoever changes the configuration; see `admin`."""
+    """Held by whoever changes the configuration; see `applying`."""
     state: StateBook = field(init=False)
+    accepted: AcceptedBook = field(init=False)
+    trust: TrustBook = field(init=False)
     grants: GrantBook = field(init=False)
     approvals: Approvals = field(init=False)
-    views: Views = field(init=False)
-
-    def __post_init__(self) -> None:
     hosts: Hosts = field(init=False)
     """Which processes are agents' own."""
     factor: Factor = field(init=False)
+    views: Views = field(init=False)
+
+    def __post_init__(self) -> None:
         self.state = StateBook(self.store)
+        self.accepted = AcceptedBook(self.store)
+        self.trust = TrustBook(self.store)
         self.grants = GrantBook(self.store)
         self.approvals = Approvals(self.changes, partial(answers.record, self.journal))
-        self.views = Views(self.changes)
         self.hosts = Hosts(self.approvals.lives)
         self.factor = Factor(self.store)
+        self.views = Views(self.changes)

@@ -7,7 +7,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from mcpd import admin
+from mcpd import admin, applying
 from mcpd.api.servers import AddServer
 from mcpd.api.status import Status
 from mcpd.errors import Failure
@@ -33,7 +33,7 @@ async def test_reload_touches_only_what_changed_a03(home: Home, real_clock: None
     async with running(home) as world:
         stays, changes = await connected_pid(world, "stays"), await connected_pid(world, "changes")
         world.write_server("changes", **tiny("--tools", "1"))
-        await admin.reload(world.broker)
+        await applying.reload(world.broker)
         assert await connected_pid(world, "stays") == stays
         assert await connected_pid(world, "changes") != changes
 
@@ -47,19 +47,19 @@ async def test_a_server_whose_file_breaks_goes_on_until_the_file_goes_a07(
         file = world.servers_dir / "tiny.toml"
         for broken in ("command = 3", "command = ["):
             file.write_text(broken)
-            done = await admin.reload(world.broker)
+            done = await applying.reload(world.broker)
             assert (done.kept, done.changed, done.unchanged) == (("tiny",), (), ("tiny",))
             assert str(file) in {problem.file for problem in done.problems}
             assert await connected_pid(world, "tiny") == pid
             assert "cannot be used" in admin.get_server(world.broker, "tiny").held
-            await admin.apply_watched(world.broker)
+            await applying.watched(world.broker)
             assert await connected_pid(world, "tiny") == pid
         world.write_server("tiny", **tiny())
-        done = await admin.reload(world.broker)
+        done = await applying.reload(world.broker)
         assert (done.kept, done.problems) == ((), ())
         assert not admin.get_server(world.broker, "tiny").held
         file.unlink()
-        assert (await admin.reload(world.broker)).removed == ("tiny",)
+        assert (await applying.reload(world.broker)).removed == ("tiny",)
 
 
 async def test_what_waits_is_in_the_status_whichever_file_it_is_in_a03(home: Home, real_clock: None) -> None:
@@ -68,14 +68,14 @@ async def test_what_waits_is_in_the_status_whichever_file_it_is_in_a03(home: Hom
         world.write_server("old", **tiny("--tools", "1"))
         world.write_server("new", **tiny())
         file = write_config(home, "[agents.coder]\n")
-        await admin.apply_watched(world.broker)
+        await applying.watched(world.broker)
         shown = admin.daemon_status(world.broker).problems
         assert {(problem.file, problem.place, problem.message) for problem in shown} == {
             (str(world.servers_dir / "old.toml"), "servers.old", "args changed, waits for mcpctl reload"),
             (str(world.servers_dir / "new.toml"), "servers.new", "new, waits for mcpctl reload"),
             (str(file), "agents.coder", "a new agent, waits for mcpctl reload"),
         }
-        await admin.reload(world.broker)
+        await applying.reload(world.broker)
         assert admin.daemon_status(world.broker).problems == ()
 
 
@@ -84,7 +84,7 @@ async def test_a_changed_policy_does_not_reconnect(home: Home, real_clock: None)
     async with running(home) as world:
         pid = await connected_pid(world, "tiny")
         world.write_server("tiny", **tiny(default_policy={"approval": "deny"}))
-        done = await admin.reload(world.broker)
+        done = await applying.reload(world.broker)
         assert done.changed == ("tiny",)
         assert await connected_pid(world, "tiny") == pid
         assert admin.get_server(world.broker, "tiny").default_policy.approval == "deny"
@@ -99,7 +99,7 @@ async def test_the_watcher_applies_what_narrows_and_holds_the_rest_a03(home: Hom
         world.write_server("off", **tiny(), enabled=False)
         world.write_server("changes", **tiny("--tools", "1"))
         world.write_server("comes", **tiny())
-        await admin.apply_watched(world.broker)
+        await applying.watched(world.broker)
         assert world.broker.fleet.names() == ["changes", "off", "stays", "comes"]
         assert status(world, "off").state == "disabled"
         # A changed one goes on as it was, a new one does not start.
@@ -110,7 +110,7 @@ async def test_the_watcher_applies_what_narrows_and_holds_the_rest_a03(home: Hom
         told = await admin.test_server(world.broker, "comes")
         assert (told.ok, told.hint) == (False, "mcpctl reload")
 
-        done = await admin.reload(world.broker)
+        done = await applying.reload(world.broker)
         assert (done.added, done.changed) == (("comes",), ("changes",))
         assert not admin.get_server(world.broker, "changes").held
         assert await connected_pid(world, "changes") != changes
@@ -122,12 +122,12 @@ async def test_what_is_held_stays_held_through_other_changes(home: Home, real_cl
     write_server(home, "tiny", **tiny())
     async with running(home) as world:
         world.write_server("comes", **tiny())
-        await admin.apply_watched(world.broker)
+        await applying.watched(world.broker)
         await admin.disable(world.broker, "tiny")
         await admin.add_server(world.broker, AddServer(name="added", command="/no/such/command"))
         await admin.disable(world.broker, "comes")
         await admin.remove_server(world.broker, "added")
-        await admin.apply_watched(world.broker)
+        await applying.watched(world.broker)
         with pytest.raises(Failure, match="waits for mcpctl reload"):
             await admin.enable(world.broker, "comes")
         with pytest.raises(Failure, match="disabled"):
@@ -139,19 +139,15 @@ async def test_what_is_held_stays_held_through_other_changes(home: Home, real_cl
 async def test_reload_shows_what_it_applies_and_it_is_recorded_a03_n12(home: Home, real_clock: None) -> None:
     write_server(home, "tiny", **tiny())
     async with running(home) as world:
-        admin.accept_files(world.broker)
         client = await world.operator()
-        digest = world.broker.config.servers["tiny"].digest
-        assert world.broker.state.accepted("tiny") == digest
         world.write_server("tiny", **tiny("--tools", "1", env={"K": "hush"}))
         write_config(home, "[agents.coder]\nallowed_tools = []\n")
         done = await client.call("daemon.reload")
         assert [change["place"] for change in done["applied"]] == ["servers.tiny", "agents.coder"]
         assert done["applied"][0]["what"].startswith("args, env changed: [")
         assert "hush" not in str(done)
-        assert world.broker.state.accepted("tiny") == world.broker.config.servers["tiny"].digest != digest
         (world.servers_dir / "tiny.toml").unlink()
-        await admin.apply_watched(world.broker)
+        await applying.watched(world.broker)
         await client.refusal("servers.disable", server="tiny")
         await client.call("servers.list")
         async with trio.open_nursery() as nursery:
@@ -194,13 +190,13 @@ async def test_a_moved_servers_folder_waits_for_reload_as_a_whole_a03(home: Home
     async with running(home) as world:
         pid = await connected_pid(world, "tiny")
         file = write_config(home, "servers_dir = 'elsewhere'")
-        await admin.apply_watched(world.broker)
+        await applying.watched(world.broker)
         [problem] = admin.daemon_status(world.broker).problems
         assert (problem.file, problem.place) == (str(file), "servers_dir")
         assert await connected_pid(world, "tiny") == pid
         await admin.add_server(world.broker, AddServer(name="added", command="/no/such/command"))
         assert (world.servers_dir / "added.toml").exists()
-        assert (await admin.reload(world.broker)).removed == ("added", "tiny")
+        assert (await applying.reload(world.broker)).removed == ("added", "tiny")
         assert admin.daemon_status(world.broker).servers_dir == str(world.config / "elsewhere")
 
 
@@ -219,7 +215,7 @@ async def test_the_watcher_keeps_everything_when_the_config_is_broken(home: Home
     async with running(home) as world:
         pid = await connected_pid(world, "tiny")
         file = write_config(home, "= broken")
-        await admin.apply_watched(world.broker)
+        await applying.watched(world.broker)
         assert await connected_pid(world, "tiny") == pid
         assert admin.daemon_status(world.broker).problems[0].file == str(file)
 
@@ -235,8 +231,8 @@ async def test_changes_never_interleave(home: Home, real_clock: None) -> None:
         async with trio.open_nursery() as nursery:
             for number in range(8):
                 nursery.start_soon(add, number)
-                nursery.start_soon(admin.apply_watched, broker)
-                nursery.start_soon(admin.reload, broker)
+                nursery.start_soon(applying.watched, broker)
+                nursery.start_soon(applying.reload, broker)
         assert sorted(broker.fleet.names()) == [f"s{number}" for number in range(8)]
         assert broker.state.switched_off() == {f"s{number}" for number in range(8)}
         assert not broker.held

@@ -57,6 +57,8 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     servers: dict[str, int]
     """State -> number of servers in it."""
     sessions: int
+    approvals: int
+    """Calls that wait for a person."""
     problems: tuple[Problem, ...]
     sockets: Sockets
     config_file: str
@@ -81,6 +83,8 @@ class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     """Servers, among the others, whose definition cannot be used now: what ran before goes on."""
+    held: dict[str, str] = {}
+    """Servers, among the others, that would lead elsewhere and wait for `servers.accept`, and why (n24)."""
     problems: tuple[Problem, ...] = ()
     applied: tuple[Applied, ...] = ()
     """Everything that changed, agents and policies included (a03)."""

@@ -173,6 +173,7 @@ def narrows(running: Config, read: Config, file: str = "config.toml") -> Narrowe
             agents=agents,
             tool_policies=policies,
             problems=read.problems + notes + agent_notes,
+            whole=running.whole and read.whole,
         ),
         held,
     )

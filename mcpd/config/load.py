@@ -47,14 +47,14 @@ class Unreadable(Exception):
         self.message = message
 
 
-def load(config_dir: Path, environ: Mapping[str, str]) -> Config:
-    """What the files say at the start of the daemon; never fails.
+def load(config_dir: Path, environ: Mapping[str, str], servers_dir: str = "") -> Config:
+    """What the files say at the start of the daemon; never fails. `servers_dir`: see `reload`.
 
     With a broken config.toml nothing may be used, for what it denies is not known: the servers of
     the usual folder are listed as faulty, so that the daemon can say why it does nothing else.
     """
     try:
-        return reload(config_dir, environ)
+        return reload(config_dir, environ, Path(servers_dir) if servers_dir else None)
     except Failure as failure:
         problem = Problem(failure.data["file"], failure.data["place"], failure.data["reason"])
         folder = config_dir / "servers.d"
@@ -67,6 +67,7 @@ def load(config_dir: Path, environ: Mapping[str, str]) -> Config:
             settings=Settings(servers_dir=str(folder)),
             faulty={**closed, **found.faulty},
             problems=(problem, *found.problems),
+            whole=False,
         )
 
 

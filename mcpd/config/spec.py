@@ -171,3 +171,5 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tool_policies: tuple[tuple[str, Policy], ...] = ()
     """(pattern, policy) in the order of the file (a26)."""
     problems: tuple[Problem, ...] = ()
+    whole: bool = True
+    """False where config.toml could not be read at the start, so that nothing is used."""

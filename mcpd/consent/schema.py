@@ -10,7 +10,6 @@ _SERVERS: Final = """
     create table servers (
         name text primary key,
         enabled integer not null,
-        accepted_digest text,
         changed_at real not null
     )
 """
@@ -85,11 +84,11 @@ SCHEMA: Final = Schema(
     version=3,
     script=f"{_SERVERS}; {_ENDPOINT}; {_CONSENT}",
     probe="""
-    select servers.name, servers.enabled, accepted_digest, changed_at, agent, tokens.digest, made_at,
+    select servers.name, servers.enabled, changed_at, agent, tokens.digest, made_at,
         endpoint.number, port, accepted.kind, accepted.digest, accepted.value, accepted_at, launched.place,
         launched.digest, launched.words, found, seen_at, trusted_at, terms, used,
         definition, pinned_at, salt, hash, set_at
     from servers, tokens, endpoint, accepted, launched, trust, grants, pins, factor limit 1
     """,
-    steps={1: _ENDPOINT, 2: _CONSENT},
+    steps={1: _ENDPOINT, 2: f"alter table servers drop column accepted_digest; {_CONSENT}"},
 )

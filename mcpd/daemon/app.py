@@ -21,16 +21,15 @@ from pathlib import Path
 
 import trio
 
-from mcpd import __version__, admin, listing
+from mcpd import __version__, applying, listing
 from mcpd.agents import serve as agents
 from mcpd.broker import Broker
 from mcpd.changes import Changes
-from mcpd.config import load
-from mcpd.config.spec import Problem
+from mcpd.config.spec import Config, Problem
 from mcpd.config.watch import Watch
 from mcpd.consent.store import Store
 from mcpd.control import listener
-from mcpd.daemon import logs, process, systemd
+from mcpd.daemon import announce, logs, process, systemd
 from mcpd.daemon.endpoint import Endpoint
 from mcpd.daemon.guard import Guard
 from mcpd.daemon.lock import Lock
@@ -38,7 +37,6 @@ from mcpd.daemon.paths import Paths
 from mcpd.daemon.sockets import Doors
 from mcpd.errors import Failure
 from mcpd.journal import Journal
-from mcpd.journal.store import kept
 from mcpd.transport import sweep
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
@@ -114,7 +112,6 @@ async def serve(
         _running(partial(_look_after, broker, doors, endpoint, watch)),
         _running(partial(_replace_guard, broker, guard)),
     ):
-        admin.accept_files(broker)
         _report(broker.config.problems + broker.store.problems + broker.journal.problems)
         _ready(broker, on_demand=on_demand)
         await broker.stop.wait()
@@ -134,15 +131,13 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
     environ = dict(os.environ)
     changes = Changes()
     store = Store(Path(paths.state_db))
-    config = load.load(Path(paths.config), environ)
-    settings = config.settings
     cache = CatalogCache(Path(paths.cache))
     marker = f"{paths.runtime_id}.{instance}."
     fleet = Fleet(changes, cache, environ, marker, open_files, guard.add, guard.remove)
     broker = Broker(
-        config=config,
+        config=Config(),
         fleet=fleet,
-        journal=Journal(Path(paths.journal_db), kept(settings)),
+        journal=Journal(Path(paths.journal_db)),
         store=store,
         changes=changes,
         config_dir=paths.config,
@@ -154,7 +149,7 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
         secret=secrets.token_bytes(32),
     )
     # A lazy server starts when somebody wants it, not because the daemon did (D5, b01).
-    fleet.apply(config, broker.state.switched_off(), {}, connect=False)
+    applying.start(broker)
     fleet.sole = partial(listing.sole, broker)
     fleet.available = partial(listing.available, broker)
     return broker
@@ -234,7 +229,7 @@ async def _heed_signals(
                 log.info("the terminal was closed; mcpd goes on (mcpctl reload reads the files again)")
                 continue
             try:
-                await admin.reload(broker)
+                await applying.reload(broker)
             except Failure as failure:
                 log.error("not reloaded: %s", failure.message)
 
@@ -259,6 +254,8 @@ async def _look_after(
     """What goes on beside sessions and servers."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(agents.announce, broker)
+        nursery.start_soon(announce.announce, broker)
+        nursery.start_soon(broker.approvals.run)
         nursery.start_soon(_follow_agents, broker, doors, endpoint)
         nursery.start_soon(_follow_files, broker, watch)
         if os.environ.get("NOTIFY_SOCKET"):
@@ -332,7 +329,7 @@ async def _follow_files(broker: Broker, watch: Watch | None) -> None:
         watched = broker.config.settings.servers_dir
         watch = _watch(broker.config_dir, watched, told=watch is None)
         if watch is not None:
-            await admin.apply_watched(broker)
+            await applying.watched(broker)
 
 
 async def _until_moved(broker: Broker, watched: str, scope: trio.CancelScope) -> None:

@@ -159,27 +159,31 @@ class Fleet:
         return upstream
 
     def apply(
-        self, config: Config, switched_off: frozenset[str], held: Mapping[str, str], *, connect: bool = True
+        self,
+        config: Config,
+        switched_off: frozenset[str],
+        held: Mapping[str, str],
+        waiting: frozenset[str] = frozenset(),
+        *,
+        connect: bool = True,
     ) -> None:
         """Make the upstreams what the configuration says; what did not change is not touched.
 
-        `held`: names whose new definition waits for the operator, with the reason; one that runs
-        goes on as it is, one that is new does not start. `connect`: new and changed ones connect
-        once in the background (D5).
+        `held`: names whose new definition waits for the operator, with the reason; what runs goes on as it
+        is. `waiting`: those of them that must not run. `connect`: new and changed ones connect once in the
+        background (D5).
         """
         wanted: dict[str, Server | Faulty] = {**config.servers, **config.faulty}
         for name in [n for n in self._upstreams if n not in wanted]:
             self._drop(name)
         for name, definition in wanted.items():
             off = name in switched_off or (isinstance(definition, Server) and not definition.enabled)
+            block = "disabled" if off else "held" if name in waiting else ""
             existing = self._upstreams.get(name)
             if existing is None:
-                block = "disabled" if off else "held" if name in held else ""
                 upstream = self._add(definition, block, held.get(name, ""), connect)
                 upstream.idle_after = _idle_after(config, definition)
                 continue
-            existing.unaccepted = existing.unaccepted and name in held
-            block = "disabled" if off else "held" if existing.unaccepted else ""
             if _kind(existing.definition) != _kind(definition):
                 # Whoever used it has another one from here on.
                 self._drop_others(name)
@@ -195,7 +199,6 @@ class Fleet:
     def _add(self, definition: Server | Faulty, block: str, held: str, connect: bool) -> Upstream:
         upstream = Upstream(definition, self._around, block)
         upstream.held = held
-        upstream.unaccepted = bool(held)
         self._upstreams[definition.name] = upstream
         if connect and not block and upstream.catalog is None:
             upstream.connect_once()
@@ -259,7 +262,7 @@ class Fleet:
 
     def _add_other(self, main: Upstream, scope: Scope) -> Upstream:
         upstream = Upstream(main.definition, self._around, main.block, main, scope)
-        upstream.held, upstream.unaccepted = main.held, main.unaccepted
+        upstream.held = main.held
         upstream.idle_after = main.idle_after
         upstream.attended = scope in self._sessions
         upstream.admit = partial(self._admit, upstream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcpd.api.status import Status
+from mcpd.config.accepted import next_step
 from mcpd.config.spec import Faulty, Server
 from mcpd.errors import Failure
 from mcpd.transport.base import Unanswered
@@ -40,7 +41,7 @@ def unavailable(definition: Server | Faulty, status: Status, held: str, wait: fl
 def _next_step(definition: Server | Faulty, status: Status, held: str) -> str:
     """What a person can do about the status."""
     if held:
-        return "mcpctl reload"
+        return next_step(held)
     if isinstance(definition, Server) and status.reason in ("needs_auth", "access_denied"):
         return login_hint(definition)
     return f"mcpctl logs {definition.name}; mcpctl reconnect {definition.name}"

@@ -89,9 +89,7 @@ class Upstream:
         self.status = Status()
         self.ring = StderrRing()
         self.held = ""
-        """What waits for `reload`, in words; the running definition goes on meanwhile (a03)."""
-        self.unaccepted = False
-        """It is new and has never been accepted, so it must not start while it is held."""
+        """What waits for `reload` or `accept`, in words (a03, n24); what runs goes on meanwhile."""
         self._idle_after = 0.0
         self._idle_changed = trio.Event()
         self.users: set[str] = set()

@@ -38,37 +38,14 @@ def damaged(path: Path) -> list[str]:
 
 def test_what_is_kept_is_there_after_a_restart(path: Path) -> None:
     book = Book(path)
-    assert (book.switched_off(), book.accepted("a"), book.problems) == (frozenset(), None, ())
+    assert (book.switched_off(), book.problems) == (frozenset(), ())
     book.set_enabled("a", False)
     book.set_enabled("b", False)
     book.set_enabled("b", True)
-    book.accept("a", "digest-1")
-    book.accept("a", "digest-2")
-    book.accept("c", "digest-3")
     # No close: a killed daemon does not close either.
     again = Book(path)
     for each in (book, again):
         assert each.switched_off() == {"a"}
-        assert (each.accepted("a"), each.accepted("b"), each.accepted("c")) == ("digest-2", None, "digest-3")
-        each.close()
-
-
-def test_many_are_accepted_in_one_step_or_none(path: Path) -> None:
-    book = Book(path)
-    book.set_enabled("a", False)
-    book.accept_all({"a": "1", "b": "2"})
-    writer = sqlite3.connect(path, isolation_level=None)
-    writer.execute(
-        "create trigger no before insert on servers when new.name = 'b' begin select raise(abort, 'no'); end"
-    )
-    with pytest.raises(Failure, match="cannot keep what was accepted"):
-        book.accept_all({"a": "3", "b": "4"})
-    book.accept_all({"a": "1", "b": "2"})  # nothing new: nothing is written
-    writer.close()
-    again = Book(path)
-    for each in (book, again):
-        assert each.switched_off() == {"a"}
-        assert (each.accepted("a"), each.accepted("b")) == ("1", "2")
         each.close()
 
 
@@ -88,15 +65,14 @@ def test_off_counts_where_it_cannot_be_written_and_is_written_when_asked_again(p
     book.close()
 
 
-def test_a_forgotten_server_is_on_and_not_accepted(path: Path) -> None:
+def test_a_forgotten_server_is_on(path: Path) -> None:
     book = Book(path)
     book.set_enabled("a", False)
-    book.accept("a", "digest")
     book.forget("a")
     book.forget("never-seen")
     again = Book(path)
     for each in (book, again):
-        assert (each.switched_off(), each.accepted("a")) == (frozenset(), None)
+        assert each.switched_off() == frozenset()
         each.close()
 
 
@@ -145,7 +121,7 @@ def test_a_file_of_the_first_version_is_taken_along(path: Path) -> None:
     for _ in range(2):
         book = Book(path)
         assert book.switched_off() == {"a"}
-        assert (book.accepted("a"), book.problems) == ("digest", ())
+        assert book.problems == ()
         assert (book.endpoint, dict(book.tokens)) == ((False, PORT), {})
         book.close()
     assert damaged(path) == []
@@ -231,7 +207,7 @@ def test_of_the_endpoint_only_what_narrows_counts_where_it_cannot_be_written(
 )
 def test_a_damaged_file_is_set_aside_and_nothing_in_it_counts(path: Path, how: str) -> None:
     book = Book(path)
-    book.accept("a", "digest")
+    book.set_enabled("a", False)
     book.close()
     data = path.read_bytes()
     if how == "garbage":
@@ -244,13 +220,13 @@ def test_a_damaged_file_is_set_aside_and_nothing_in_it_counts(path: Path, how: s
         statement = {
             "no version": "delete from meta",
             "other tables": "drop table servers",
-            "missing column": "alter table servers drop column accepted_digest",
+            "missing column": "alter table trust drop column trusted_at",
         }[how]
         with sqlite3.connect(path) as other:
             other.execute(statement)
         other.close()
     fresh = Book(path)
-    assert (fresh.switched_off(), fresh.accepted("a")) == (frozenset(), None)
+    assert fresh.switched_off() == frozenset()
     [problem] = fresh.problems
     [aside] = damaged(path)
     assert problem.file == str(path)
@@ -295,11 +271,7 @@ def test_what_widens_and_cannot_be_written_does_not_count(
     with pytest.raises(Failure) as caught:
         book.set_enabled("a", True)
     assert caught.value.kind == "not_writable"
-    with pytest.raises(Failure) as caught:
-        book.accept("a", "digest")
-    assert caught.value.kind == "not_writable"
     assert book.switched_off() == {"a"}
-    assert book.accepted("a") is None
     other.close()
     book.set_enabled("a", True)
     assert book.switched_off() == set()

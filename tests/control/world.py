@@ -13,9 +13,10 @@ from typing import Any
 import tomli_w
 import trio
 
+from mcpd import applying
 from mcpd.broker import Broker
 from mcpd.changes import Changes
-from mcpd.config.load import load
+from mcpd.config.spec import Config
 from mcpd.consent.store import Store
 from mcpd.control import listener
 from mcpd.journal import Journal
@@ -142,12 +143,11 @@ async def running(home: Home) -> AsyncIterator[World]:
     """What `mcpd run` would have in memory for these files; ends with every child stopped."""
     folder = home.config / "mcpd"
     changes = Changes()
-    config = load(folder, os.environ)
     store = Store(home.state / "state.db")
     # Another run of the tests must not take these processes for its own.
     fleet = Fleet(changes, CatalogCache(home.cache), os.environ, f"test{os.getpid()}.")
     broker = Broker(
-        config=config,
+        config=Config(),
         fleet=fleet,
         journal=Journal(home.state / "journal.db"),
         store=store,
@@ -160,7 +160,7 @@ async def running(home: Home) -> AsyncIterator[World]:
         started=1.0,
         secret=b"secret",
     )
-    fleet.apply(config, broker.state.switched_off(), {}, connect=False)
+    applying.start(broker)
     async with trio.open_nursery() as nursery:
         await nursery.start(fleet.run)
         await nursery.start(broker.approvals.run)

@@ -240,7 +240,7 @@ async def test_a_held_server_does_not_start_and_a_running_one_goes_on(
     async with fleet_of(tiny(), cache=tmp_path) as fleet:
         first = await until(fleet.find("tiny"), fleet, is_state("connected"))
         held = {"tiny": "command changed", "fresh": "a new server"}
-        fleet.apply(config_of(tiny(), tiny(name="fresh")), frozenset(), held)
+        fleet.apply(config_of(tiny(), tiny(name="fresh")), frozenset(), held, frozenset({"fresh"}))
         assert fleet.find("fresh").status.state == "held"
         assert fleet.find("tiny").held == "command changed"
         assert fleet.find("tiny").status.pid == first.pid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mcpd import __version__, admin
+from mcpd import __version__, admin, applying
 from mcpd.api import API_MAX, API_MIN, Empty, Params
 from mcpd.api.daemon import DaemonStatus, Hello, HelloResult, Reloaded
 from mcpd.control.operator import Operator
@@ -46,7 +46,7 @@ async def status(operator: Operator, params: Params) -> DaemonStatus:
 
 
 async def reload(operator: Operator, params: Params) -> Reloaded:
-    return await admin.reload(operator.broker)
+    return await applying.reload(operator.broker)
 
 
 async def stop(operator: Operator, params: Params) -> Empty:

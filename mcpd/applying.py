@@ -1,0 +1,197 @@
+"""How what the files say becomes what runs: at the start, by the watcher, `reload` and `accept` (a03, n24).
+
+Whoever changes what runs holds `broker.editing`, so two of them never interleave; what they put in place is
+swapped in without a checkpoint, so nobody sees half of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import trio
+from msgspec.structs import replace
+
+from mcpd.api import daemon as api
+from mcpd.broker import Broker
+from mcpd.config import accepted as terms
+from mcpd.config import load
+from mcpd.config.change import Applied, Narrowed, applied, diff, keep, narrows
+from mcpd.config.spec import Config, Problem, Server
+from mcpd.errors import Failure
+from mcpd.journal import Entry
+from mcpd.journal.store import kept
+
+log = logging.getLogger(__name__)
+
+
+def start(broker: Broker) -> None:
+    """Make what the files say now what runs, as far as it was accepted before; nothing connects by that.
+
+    The very first start accepts what is there. With a state.db that was damaged nothing was accepted. Never
+    fails.
+    """
+    book = broker.accepted
+    read = load.load(Path(broker.config_dir), broker.environ, book.servers_dir)
+    if book.empty and not broker.store.problems:
+        install(broker, read, {}, {}, connect=False)
+        return
+    known = {name: accepted.server for name, accepted in book.servers.items()}
+    read = terms.remembered(read, known)
+    running = book.config(read)
+    if book.empty:
+        running = replace(running, settings=replace(running.settings, servers_dir=read.settings.servers_dir))
+    _narrow(broker, running, read, "start", connect=False)
+
+
+async def reload(broker: Broker) -> api.Reloaded:
+    """Read the files and make them what runs; what did not change is not touched (a03).
+
+    A server whose definition cannot be used any more goes on with the one it has, and so does one with
+    another destination under which something is filed, until `accept` (n24). Raises Failure
+    `config_invalid` when config.toml cannot be read, `not_writable`; the running set stays then.
+    """
+    async with broker.editing:
+        read = await read_files(broker, moved=True)
+        found, held = keep(broker.config, read)
+        found, moved = _without_moved(broker, found)
+        waiting = {name: read.servers[name] for name in moved if name not in found.servers}
+        held = {**held, **moved}
+        difference, changes = diff(broker.config, found), applied(broker.config, found)
+        broker.accepted.put(found, waiting)
+        install(broker, found, held, waiting)
+        _record(broker, "reload", changes)
+    log.info(
+        "reloaded: %d servers added, %d changed, %d removed, %d problems",
+        len(difference.added),
+        len(difference.changed),
+        len(difference.removed),
+        len(found.problems),
+    )
+    return api.Reloaded(
+        added=difference.added,
+        changed=difference.changed,
+        removed=difference.removed,
+        unchanged=difference.unchanged,
+        kept=tuple(sorted(held.keys() - moved.keys())),
+        held=moved,
+        problems=shown(found.problems),
+        applied=tuple(api.Applied(change.place, change.what) for change in changes),
+    )
+
+
+def shown(problems: Sequence[Problem]) -> tuple[api.Problem, ...]:
+    """Problems as they are answered."""
+    return tuple(api.Problem(problem.file, problem.place, problem.message) for problem in problems)
+
+
+def _without_moved(broker: Broker, found: Config) -> tuple[Config, dict[str, str]]:
+    """`found` with the running destination of each server whose new one waits, and which those are."""
+    servers = dict(found.servers)
+    moved = {}
+    for name, server in found.servers.items():
+        if is_moved(broker, server):
+            moved[name] = terms.destination_words(name)
+            running = broker.config.servers.get(name)
+            if running is None:
+                del servers[name]
+            else:
+                servers[name] = terms.with_destination_of(running, server)
+    return replace(found, servers=servers), moved
+
+
+def is_moved(broker: Broker, server: Server) -> bool:
+    """Whether a definition leads elsewhere than the accepted one, and something is filed there (n24)."""
+    return terms.moved(broker.accepted.server(server.name), server, broker.trust.filed)
+
+
+async def watched(broker: Broker) -> None:
+    """What the watcher may do by itself: apply what narrows, hold back the rest (a03).
+
+    Never fails: files that cannot be read change nothing and become a problem of the status.
+    """
+    async with broker.editing:
+        try:
+            read = await read_files(broker)
+        except Failure as failure:
+            log.warning("the files changed, but nothing is applied: %s", failure.message)
+            return
+        _narrow(broker, broker.config, read, "watch")
+
+
+def _narrow(broker: Broker, running: Config, read: Config, by: str, *, connect: bool = True) -> None:
+    narrowed, held = _narrowed(broker, running, read)
+    names = {*running.servers, *running.faulty}
+    waiting = {name: read.servers[name] for name in held if name not in names and name in read.servers}
+    for name in sorted(held.keys() - broker.held.keys()):
+        log.warning("MCP '%s': held: %s", name, held[name])
+        broker.journal.record(
+            Entry(kind="change", method=by, server=name, outcome="held", because=held[name][:2000])
+        )
+    changes = applied(broker.config, narrowed) if by == "watch" else ()
+    install(broker, narrowed, held, waiting, connect=connect)
+    _record(broker, by, changes)
+
+
+def _narrowed(broker: Broker, running: Config, read: Config) -> Narrowed:
+    """What `narrows` says, in words that name what each server waits for."""
+    narrowed, held = narrows(running, read, f"{broker.config_dir}/{load.MAIN}")
+    words = dict(held)
+    for name in held:
+        server = read.servers.get(name)
+        if server is None:
+            continue
+        if is_moved(broker, server):
+            words[name] = terms.destination_words(name)
+        elif name not in running.servers and name not in running.faulty:
+            words[name] = terms.changed_words(broker.accepted.server(name), server)
+    return Narrowed(narrowed, words)
+
+
+async def read_files(broker: Broker, *, moved: bool = False) -> Config:
+    """The files as they are now; `moved`: with the servers' folder where the setting puts it now.
+
+    A moved folder waits for `reload` like every other setting: until then the servers of the old one count.
+    Raises Failure `config_invalid`, and leaves it among the problems that the status shows.
+    """
+    servers_dir = None if moved else Path(broker.config.settings.servers_dir)
+    try:
+        read = await trio.to_thread.run_sync(
+            load.reload, Path(broker.config_dir), broker.environ, servers_dir
+        )
+    except Failure as failure:
+        file = failure.data["file"]
+        kept = tuple(problem for problem in broker.config.problems if problem.file != file)
+        now = Problem(file, failure.data["place"], f"{failure.data['reason']}; what ran before goes on")
+        broker.config = replace(broker.config, problems=(now, *kept))
+        raise
+    return terms.remembered(read, broker.config.servers)
+
+
+def install(
+    broker: Broker,
+    config: Config,
+    held: Mapping[str, str],
+    waiting: Mapping[str, Server],
+    *,
+    connect: bool = True,
+) -> None:
+    """Make it what runs. `waiting`: servers among the held that are shown, and do not start."""
+    broker.config, broker.held, broker.waiting = config, dict(held), dict(waiting)
+    every = replace(config, servers={**config.servers, **waiting})
+    broker.journal.keep = kept(config.settings)
+    broker.fleet.apply(every, broker.state.switched_off(), held, frozenset(waiting), connect=connect)
+    if config.whole:
+        try:
+            broker.accepted.put(config, {*waiting, *held})
+        except Failure as failure:  # it is for later starts
+            log.warning("%s", failure.message)
+
+
+def _record(broker: Broker, by: str, changes: Sequence[Applied]) -> None:
+    """What changed, for the journal (n12); who asked for it is an entry of its own."""
+    for change in changes:
+        broker.journal.record(
+            Entry(kind="change", method=by, because=f"{change.place}: {change.what}"[:2000])
+        )

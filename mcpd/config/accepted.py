@@ -1,0 +1,113 @@
+"""What of the files a person has accepted, and how what they say now differs from it (a03, n24).
+
+Pure. An accepted definition is kept without the values of `env` and `headers`; whether they are still the
+same its digest tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from mcpd.api.masks import mask_url
+from mcpd.config.change import WAITS
+from mcpd.config.spec import Config, Server
+
+#: Fields of a server that decide what runs or is contacted, and what it gets there.
+_RUNS = ("command", "args", "env", "cwd", "path", "executable", "url", "headers", "protocol")
+
+#: How it is said that a server waits for `mcpctl accept`.
+ACCEPT = "waits for mcpctl accept"
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """One server as it was accepted last."""
+
+    server: Server
+    """Without values of env and headers, and with a masked URL."""
+    digest: str
+    destination: str
+
+    @property
+    def values(self) -> bool:
+        """Whether it got values that its next destination must not get without a word."""
+        return bool(self.server.env or self.server.headers)
+
+
+def of(server: Server) -> Accepted:
+    bare = replace(
+        server,
+        env=dict.fromkeys(_given(server.env), ""),
+        headers=dict.fromkeys(_given(server.headers), ""),
+        url=mask_url(server.url),
+    )
+    return Accepted(bare, server.digest, server.destination)
+
+
+def _given(values: Mapping[str, str]) -> list[str]:
+    return [name for name, value in values.items() if value]
+
+
+def still_accepted(known: Accepted, read: Server) -> Server | None:
+    """The accepted definition with its values, if what is read now runs the same; else None."""
+    if (known.digest, known.destination) != (read.digest, read.destination):
+        return None
+    return replace(known.server, env=read.env, headers=read.headers, url=read.url)
+
+
+def remembered(read: Config, executables: Mapping[str, Server]) -> Config:
+    """`read`, where a command that is not found at the moment is still the file that it was.
+
+    Whether that can be started is seen when it is; a file that has gone is no new destination.
+    """
+    servers = {}
+    for name, server in read.servers.items():
+        known = executables.get(name)
+        lost = known is not None and not server.executable and _same_lookup(known, server)
+        servers[name] = replace(server, executable=known.executable) if known and lost else server
+    return replace(read, servers=servers)
+
+
+def _same_lookup(one: Server, other: Server) -> bool:
+    return (one.command, one.cwd, one.path) == (other.command, other.cwd, other.path)
+
+
+def moved(known: Accepted | None, server: Server, filed: Callable[[str], bool]) -> bool:
+    """Whether a server has another destination than the accepted one, under which something is filed: the
+    values that it got, or by `filed(its name)` what a person has agreed to (n24)."""
+    if known is None or known.destination == server.destination:
+        return False
+    before = known.server
+    if not before.executable and replace(server, executable="").destination == before.destination:
+        return False  # its command was not there before, so nothing was ever given to it
+    return known.values or bool(before.trusted) or filed(server.name)
+
+
+def destination_words(server: str) -> str:
+    return f"its destination changed, {ACCEPT} {server}"
+
+
+def changed_words(known: Accepted | None, server: Server) -> str:
+    """Why a server that does not run is not started: what is new about it since it was accepted."""
+    if known is None:
+        return f"new, {WAITS}"
+    now = of(server)
+    fields = [
+        field
+        for field in (*_RUNS, "sampling", "roots")
+        if getattr(known.server, field) != getattr(now.server, field)
+    ]
+    what = " and ".join(fields) or "a value of env or headers"
+    return f"{what} changed while mcpd did not run, {WAITS}"
+
+
+def with_destination_of(running: Server, new: Server) -> Server:
+    """The new definition in all that does not decide what runs or is contacted."""
+    return replace(new, **{field: getattr(running, field) for field in _RUNS}, source=running.source)
+
+
+def next_step(held: str) -> str:
+    """The command that what is held waits for."""
+    return held.rpartition("waits for ")[2] if "waits for " in held else "mcpctl reload"
