@@ -113,6 +113,8 @@ class ApprovalList(msgspec.Struct, frozen=True, kw_only=True):
 class ApprovalDetails(Approval, frozen=True, kw_only=True):
     """A question with everything shown."""
 
+    long: bool
+    """A card does not show all of it: a yes needs `seen`."""
     text: msgspec.Raw
     """The arguments as they would reach the server (b29)."""
 

@@ -123,7 +123,8 @@ class Approvals:
     async def ask(
         self, question: Question, ticket: Patient, asker: Asker | None, *, wait: float, deadline: float
     ) -> str:
-        """Wait for a person's yes to this call; its id, used up for it. Empty when a new grant covers it.
+        """Wait for a person's yes to this call; its id, used up for it. Empty where it is to be
+        decided anew: a new grant covers it, or what it was asked under has changed.
 
         `wait`: seconds until the call is answered as pending, `deadline`: until no answer is a no; infinite
         for no such limit. Raises Failure `pending`, `denied`, `busy`, `stopping`, and what `ticket` raises.
@@ -138,7 +139,7 @@ class Approvals:
                 await self._wait(opened, asker, began + wait)
             if opened.outcome is None:
                 raise verdicts.pending(opened.id, question.name, opened.deadline - trio.current_time())
-            if opened.outcome == "granted":
+            if opened.outcome in ("granted", "superseded"):
                 return ""
             if opened.outcome != "approved":
                 raise verdicts.refusal(opened.id, question, opened.outcome, NO)
@@ -258,6 +259,14 @@ class Approvals:
         found = [each for each in self.open() if not each.question.once_only and covers(each.question)]
         for opened in found:
             self._close(opened, "granted")
+        return len(found)
+
+    def supersede(self, server: str) -> int:
+        """Close the questions about a server of which something was decided on has changed, such as trust;
+        their calls are decided anew. How many there were."""
+        found = [each for each in self.open() if each.question.bound.server == server]
+        for opened in found:
+            self._close(opened, "superseded")
         return len(found)
 
     def mute(self, agent: str, by: By) -> None:

@@ -11,9 +11,9 @@ from mcpd.config.spec import Approver, Server
 from mcpd.policy.binding import Bound
 from mcpd.policy.terms import Risk
 
-Outcome = Literal["asked", "approved", "granted", "denied", "expired", "muted", "withdrawn"]
+Outcome = Literal["asked", "approved", "granted", "denied", "expired", "superseded", "muted", "withdrawn"]
 """What happened to a question: it was opened; a person said yes, once; a new grant covers it; a person said
-no; nobody answered in time; its agent was muted; the daemon ended."""
+no; nobody answered in time; what it was asked under has changed; its agent was muted; the daemon ended."""
 
 Proof = Literal["", "second_factor", "unverified", "host"]
 """How sure it is that a person answered (n06): nothing speaks against it, it was proven, nobody knows whose

@@ -63,7 +63,7 @@ def muted(agent: str, asked: int = 0) -> Failure:
     return Failure(
         "busy",
         f"nobody is asked about this call: {_who(agent)} {why}",
-        hint=f"the user can undo that: mcpctl approvals --unmute {agent or 'operator'}",
+        hint=f"the user can undo that: mcpctl approvals --unmute '{agent}'",
     )
 
 

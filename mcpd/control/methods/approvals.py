@@ -71,7 +71,7 @@ async def get(operator: Operator, params: ApprovalId) -> ApprovalDetails:
     else:
         whole = card.lay_out(arguments, whole=True)
     shown = msgspec.structs.asdict(_info(opened, trio.current_time(), whole))
-    return ApprovalDetails(**shown, text=msgspec.Raw(arguments))
+    return ApprovalDetails(**shown, long=opened.card.cut, text=msgspec.Raw(arguments))
 
 
 async def approve(operator: Operator, params: Approve) -> Answered:
