@@ -75,7 +75,7 @@ def find(connection: sqlite3.Connection, wanted: QueryJournal) -> Page:
     found: list[Recorded] = []
     first, last = connection.execute("select min(id), max(id) from entries").fetchone()
     if first is None:
-        return Page(found, wanted.after or 0)
+        return Page(found, 0)
     if wanted.after is not None:
         return _forward(connection, wanted, where, values, max(wanted.after, first - 1), last)
     at = min(wanted.before, last + 1) if wanted.before else last + 1

@@ -1,4 +1,4 @@
-"""The journal: nothing recorded is lost without a mark, nothing grows without bound."""
+"""The journal's owner: nothing recorded is lost without a mark, nothing grows without bound."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import gc
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +24,7 @@ from mcpd.errors import Failure
 from mcpd.journal import Entry, Journal
 from mcpd.journal import writer as module
 from mcpd.journal.store import Keep
-from mcpd.journal.writer import FULL, LIMIT
+from mcpd.journal.writer import FULL, LIMIT, ROOM, WAIT
 
 
 @asynccontextmanager
@@ -139,6 +141,121 @@ async def test_queries(tmp_path: Path, real_clock: None) -> None:
         assert await times(server="' or 1 --") == []
         [newest] = (await journal.query(QueryJournal(limit=1))).entries
         assert asdict(newest) == {**asdict(everything), "id": 4}
+
+
+async def test_a_decision_is_in_the_file_before_it_counts(tmp_path: Path, real_clock: None) -> None:
+    path = tmp_path / "journal.db"
+    async with running(Journal(path)) as journal:
+        await trio.testing.wait_all_tasks_blocked()
+        assert await journal.decided(entry("first")) == 1
+        assert stored(path) == [("s", "first", "ok")]
+        # What waits goes with it, in its order, and the task that writes by itself is not left behind.
+        journal.record(entry("waits"))
+        assert await journal.decided(entry("second"), b'{"a":1}') == 3
+        journal.record(entry("after"))
+        await until_stored(path, 4)
+    assert [tool for _, tool, _ in stored(path)] == ["first", "waits", "second", "after"]
+
+
+async def test_a_decision_that_cannot_be_written_is_told_and_not_written_later(
+    tmp_path: Path, real_clock: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpd.database.BUSY", 0.01)
+    monkeypatch.setattr(module, "AGAIN", 0.02)
+    path = tmp_path / "journal.db"
+    async with running(Journal(path)) as journal:
+        assert journal.writable
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("begin immediate")
+        journal.record(entry("waits"))
+        assert await journal.decided(entry("refused")) == 0
+        assert not journal.writable
+        other.execute("rollback")
+        other.close()
+        await until(lambda: journal.writable)
+        assert await journal.decided(entry("next")) == 2
+    assert [tool for _, tool, _ in stored(path)] == ["waits", "next"]
+
+
+async def test_a_journal_whose_entries_get_lost_is_not_writable(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db")
+    for _ in range(LIMIT):
+        assert journal.writable
+        journal.record(entry())
+    assert not journal.writable
+
+
+async def test_a_query_can_wait_for_what_comes(tmp_path: Path, real_clock: None) -> None:
+    async with running(Journal(tmp_path / "journal.db")) as journal:
+        journal.record(entry("old"))
+        assert (await journal.query(QueryJournal(after=1, wait=0.01))) == ([], 1)
+        found: list[str] = []
+
+        async def follow() -> None:
+            page = await journal.query(QueryJournal(after=1, wait=30, tool="new"))
+            found.extend(one.tool for one in page.entries)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(follow)
+            journal.record(entry("other"))
+            await until_stored(tmp_path / "journal.db", 2)
+            assert found == []
+            journal.record(entry("new"))
+        assert found == ["new"]
+
+
+async def test_arguments_that_wait_are_bounded(tmp_path: Path, real_clock: None) -> None:
+    path = tmp_path / "journal.db"
+    journal = Journal(path)
+    large = b'{"a":"' + b"x" * (ROOM // 3) + b'"}'
+    for _ in range(5):
+        journal.record(entry(), large)
+    async with running(journal):
+        digests = [found.digest for found in (await journal.query()).entries]
+        assert [bool(digest) for digest in digests] == [False, False, False, True, True]
+        journal.record(entry(), large)
+        [last] = (await journal.query(QueryJournal(limit=1))).entries
+        assert last.digest == digests[-1]
+
+
+#: Records an entry each millisecond or so, and says so.
+KILLED = """
+import sys, time, trio
+from pathlib import Path
+from mcpd.journal import Entry, Journal
+
+async def main():
+    async with trio.open_nursery() as nursery:
+        journal = Journal(Path(sys.argv[1]))
+        await nursery.start(journal.run)
+        for number in range(1_000_000):
+            journal.record(Entry(tool=str(number)))
+            print(number, time.monotonic(), flush=True)
+            await trio.sleep(0.001)
+
+trio.run(main)
+"""
+
+
+def test_kill_9_loses_no_more_than_the_last_batch(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    command = [sys.executable, "-c", KILLED, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line.split())
+            if len(said) > 700:
+                break
+        process.kill()
+        said += [line.split() for line in process.stdout if line.endswith("\n")]
+    killed = float(said[-1][1])
+    tools = [tool for _, tool, _ in stored(path)]
+    assert tools == [str(number) for number in range(len(tools))], "in order, without a hole"
+    lost = said[len(tools) :]
+    # A batch gathers for a quarter of a second, and the one before it may be on its way to the file.
+    assert all(killed - float(at) < 2 * WAIT + 0.25 for _, at in lost)
+    assert len(tools) > 100
 
 
 async def test_waiting_entries_are_bounded_and_the_loss_is_marked(tmp_path: Path, real_clock: None) -> None:
