@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 Kind = Literal[
@@ -61,6 +62,10 @@ _VIRAMA: Final = 9
 _JOINING: Final = re.compile(
     "[\u0620-\u064a\u066e-\u06d3\u06d5\u06fa-\u06ff\u0710-\u074f\u0750-\u077f\u07ca-\u07ea\u0840-\u0858\u0860-\u08c9\u1820-\u18aa]"
 )
+#: Private characters in a row from which on they are no icons of a terminal's font.
+_ICONS: Final = 4
+_OVERRIDE: Final = re.compile("[\u202d\u202e]")
+_RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _IDEOGRAPH: Final = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
@@ -84,12 +89,34 @@ def strip(text: str, but: frozenset[Kind] = frozenset()) -> tuple[str, int]:
     runs = [run for run in find(text) if run.kind not in but]
     if not runs:
         return text, 0
+    return _without(text, runs), len(runs)
+
+
+def in_answer(text: str) -> tuple[str, int]:
+    """What b25 wants of results, resources and prompts: as `strip`, and left alone is what terminals, web
+    pages and right-to-left text are full of. Overrides of the direction never are."""
+    runs = [run for run in find(text) if not _usual(text, run)]
+    return (_without(text, runs), len(runs)) if runs else (text, 0)
+
+
+def _usual(text: str, run: Hidden) -> bool:
+    match run.kind:
+        case "control" | "soft hyphen":
+            return True
+        case "private use":
+            return run.end - run.at < _ICONS
+        case "bidirectional":
+            return not _OVERRIDE.search(text, run.at, run.end) and bool(_RIGHT_TO_LEFT.search(text))
+    return False
+
+
+def _without(text: str, runs: Sequence[Hidden]) -> str:
     parts: list[str] = []
     at = 0
     for run in runs:
         parts += (text[at : run.at], mark(text, run))
         at = run.end
-    return "".join(parts) + text[at:], len(runs)
+    return "".join(parts) + text[at:]
 
 
 def mark(text: str, run: Hidden) -> str:

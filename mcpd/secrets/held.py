@@ -1,0 +1,159 @@
+"""The owner of the engine that knows every value mcpd holds, and the scans of what passes (n17, b25).
+
+What goes to a server is never altered: it is let through, asked for or blocked. What comes back is redacted.
+What is held stays matched as long as the definition that holds it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+
+import trio
+
+from mcpd.policy.leaks import strings
+from mcpd.policy.leaks.engine import SLICE, Engine
+from mcpd.policy.leaks.finding import Finding, Leak
+from mcpd.policy.leaks.strings import Flat
+from mcpd.policy.leaks.values import Held
+
+#: Bytes past which only held values are looked for, and that is said (search-and-leaks 2.3).
+CEILING: Final = 16 * 1024 * 1024
+#: Bytes from which on a text with findings is put together again in a thread.
+THREAD: Final = 1024 * 1024
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Scanned(NamedTuple):
+    """An answer as it may be passed on."""
+
+    text: bytes
+    """The very same object where nothing was found."""
+    found: tuple[Finding, ...] = ()
+    """What was redacted, and of layer 3 what was only noticed."""
+    hidden: int = 0
+    """Runs of hidden characters that were marked."""
+    whole: bool = True
+    """False where it was too large for more than held values."""
+
+
+class HeldValues:
+    """`hold` replaces what is held; every scan works on what is held at its beginning, in any thread."""
+
+    def __init__(self) -> None:
+        self._engine = Engine()
+        self._held: frozenset[Held] = frozenset()
+
+    def hold(self, values: Iterable[Held]) -> None:
+        """Hold exactly these. Making the engine takes a few milliseconds."""
+        held = frozenset(values)
+        if held != self._held:
+            # In one order, so that a value of two names has the same one each time.
+            self._engine = Engine(sorted(held))
+            self._held = held
+
+    async def arguments(self, server: str, payload: bytes, *, takes_secrets: bool = False) -> Leak | None:
+        """What must not, or should not, go to the server; `payload` is JSON text, or members without braces.
+
+        `takes_secrets`: what looks like a secret is nothing to ask about. The server's own values are its
+        own.
+        """
+        engine = self._engine
+        if len(payload) <= SLICE:
+            found = engine.find(strings.flat(payload).text)
+        else:
+            told = await _flat(payload)
+            found = await _found(engine, told.text, 3 if len(payload) <= CEILING else 1)
+        return _leak(server, found, takes_secrets) if found else None
+
+    async def result(self, text: bytes, *, gives_secrets: bool = False) -> Scanned:
+        """What a server said, as JSON text, without what mcpd holds and what looks like a secret.
+
+        `gives_secrets`: the latter passes; held values never do, the server's own neither.
+        """
+        engine = self._engine
+        layers = 1 if gives_secrets or len(text) > CEILING else 3
+        if len(text) <= SLICE:
+            told = strings.flat(text)
+            found = engine.find(told.text, layers)
+        else:
+            told = await _flat(text)
+            found = await _found(engine, told.text, layers)
+        marked = 0
+        cleaned = text
+        removed = [each for each in found if each.layer < 3]
+        if removed:
+            cleaned = await _apart(strings.redacted, text, told, removed)
+        if strings.may_hide(told):
+            cleaned, marked = await _apart(strings.shown, cleaned)
+        return Scanned(cleaned, tuple(found), marked, layers == 3 or gives_secrets)
+
+    def json(self, text: bytes) -> bytes:
+        """The same of a message of bounded size, at once."""
+        told = strings.flat(text)
+        found = self._engine.find(told.text, 2)
+        cleaned = strings.redacted(text, told, found) if found else text
+        return strings.shown(cleaned)[0] if strings.may_hide(told) else cleaned
+
+    def text(self, text: str) -> str:
+        """Any text for people or for a record: of stderr, of a log, an error, an entry of the journal."""
+        raw = text.encode("utf-8", "surrogatepass")
+        found = self._engine.find(raw, 2)
+        if not found:
+            return text
+        spans = strings.merged(found)
+        return strings.blanked(raw, 0, len(raw), spans).decode("utf-8", "surrogatepass")
+
+
+async def _flat(raw: bytes) -> Flat:
+    parts = []
+    for part in strings.parts(raw, SLICE):
+        parts.append(strings.flat(part))
+        await trio.lowlevel.checkpoint()
+    return Flat(b"".join(part.text for part in parts), b"".join(part.marked for part in parts))
+
+
+async def _found(engine: Engine, text: bytes, layers: int) -> list[Finding]:
+    found: list[Finding] = []
+    for step in engine.steps(text, layers):
+        found += step
+        await trio.lowlevel.checkpoint()
+    return found
+
+
+async def _apart(
+    make: Callable[Concatenate[bytes, P], T], text: bytes, *args: P.args, **names: P.kwargs
+) -> T:
+    """In a thread where it takes long enough that others would wait."""
+    if len(text) < THREAD:
+        return make(text, *args, **names)
+    return await trio.to_thread.run_sync(partial(make, text, *args, **names))
+
+
+def _leak(server: str, found: Sequence[Finding], takes_secrets: bool) -> Leak | None:
+    """What counts most of what arguments hold."""
+    own = [each for each in found if each.layer == 1 and server in each.servers]
+    for each in found:
+        if each.layer == 1 and server not in each.servers:
+            whose = " and ".join(f'"{name}"' for name in sorted(each.servers)[:3])
+            words = f'the arguments hold "{each.type}" of server {whose}, which "{server}" must not get'
+            return Leak("block", words, each.type, each.form)
+    rest = sorted((each for each in found if each.layer > 1 and not _within(each, own)), key=_layer)
+    if not rest or (takes_secrets and rest[0].layer == 2):
+        return None
+    first = rest[0]
+    if first.layer == 2:
+        return Leak("ask", f"the arguments hold what looks like a secret ({first.type})", first.type)
+    return Leak("warn", f"the arguments may hold a secret ({first.type})", first.type)
+
+
+def _within(finding: Finding, own: Sequence[Finding]) -> bool:
+    return any(each.start < finding.end and finding.start < each.end for each in own)
+
+
+def _layer(finding: Finding) -> int:
+    return finding.layer
