@@ -8,7 +8,7 @@ A missing or unknown hint never makes anything milder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -27,6 +27,9 @@ from mcpd.policy.terms import (
 )
 
 T = TypeVar("T")
+
+#: What decides where nothing else says anything.
+SETTINGS: Final = "settings"
 
 
 class Defaults(Protocol):
@@ -72,6 +75,21 @@ class _Hinted(msgspec.Struct, frozen=True):
     rule: str
 
 
+class Choice(NamedTuple, Generic[T]):
+    """What one rule says about one field."""
+
+    value: T
+    rule: str
+
+
+class Chain(NamedTuple):
+    """Every rule that says something, field by field, the deciding one first (a23)."""
+
+    risk: tuple[Choice[Risk], ...]
+    approval: tuple[Choice[Approval], ...]
+    timeout: tuple[Choice[float], ...]
+
+
 def resolve(
     server: str,
     tool: Tool,
@@ -82,7 +100,32 @@ def resolve(
     *,
     trusted: bool,
 ) -> Ruling:
-    """The rules for a tool of a server (a23).
+    """The rules for a tool of a server (a23); the arguments are those of `chain`."""
+    found = chain(server, tool, spellings, server_policy, tool_policies, settings, trusted=trusted)
+    risk, approval, timeout = found.risk[0], found.approval[0], found.timeout[0]
+    because = (
+        f"risk {risk.value}: {risk.rule}",
+        f"approval {approval.value}: {approval.rule}",
+        f"timeout {spelled(timeout.value)}: {timeout.rule}",
+    )
+    return Ruling(risk.value, approval.value, timeout.value, because)
+
+
+def spelled(timeout: float) -> str:
+    return f"{timeout:g} s" if timeout else "none"
+
+
+def chain(
+    server: str,
+    tool: Tool,
+    spellings: Iterable[str],
+    server_policy: Policy,
+    tool_policies: Iterable[tuple[str, Policy]],
+    settings: Defaults,
+    *,
+    trusted: bool,
+) -> Chain:
+    """What every rule says about a tool of a server.
 
     `spellings` are all names that a pattern may mean the tool by: the original and the
     exported ones (a26). The order of `tool_policies` does not matter.
@@ -91,56 +134,44 @@ def resolve(
     matching = [(pattern, policy) for pattern, policy in tool_policies if _matches(pattern, names)]
     own = f'default_policy of server "{server}"'
     hinted = _read_hints(tool.annotations, server, settings, trusted=trusted)
-
-    by_risk, rule = _narrowest(matching, lambda p: None if p.risk is None else risk_rank(p.risk))
-    risk, risk_rule = _first(
-        (by_risk.risk, rule), (server_policy.risk, own), (hinted.risk, hinted.rule), last=settings.risk
+    return Chain(
+        _in_order(
+            [(pattern, policy.risk) for pattern, policy in matching],
+            risk_rank,
+            (server_policy.risk, own),
+            (hinted.risk, hinted.rule),
+            (settings.risk, SETTINGS),
+        ),
+        _in_order(
+            [(pattern, policy.approval) for pattern, policy in matching],
+            approval_rank,
+            (server_policy.approval, own),
+            (hinted.approval, hinted.rule),
+            (settings.approval, SETTINGS),
+        ),
+        _in_order(
+            [(pattern, policy.timeout) for pattern, policy in matching],
+            timeout_rank,
+            (server_policy.timeout, own),
+            (settings.timeout, SETTINGS),
+        ),
     )
-    by_approval, rule = _narrowest(
-        matching, lambda p: None if p.approval is None else approval_rank(p.approval)
-    )
-    approval, approval_rule = _first(
-        (by_approval.approval, rule),
-        (server_policy.approval, own),
-        (hinted.approval, hinted.rule),
-        last=settings.approval,
-    )
-    by_timeout, rule = _narrowest(matching, lambda p: None if p.timeout is None else timeout_rank(p.timeout))
-    timeout, timeout_rule = _first(
-        (by_timeout.timeout, rule), (server_policy.timeout, own), last=settings.timeout
-    )
-    because = (
-        f"risk {risk}: {risk_rule}",
-        f"approval {approval}: {approval_rule}",
-        f"timeout {f'{timeout:g} s' if timeout else 'none'}: {timeout_rule}",
-    )
-    return Ruling(risk, approval, timeout, because)
 
 
 def _matches(pattern: str, names: Sequence[str]) -> bool:
     return any(glob_match(pattern, name) for name in names)
 
 
-def _narrowest(
-    policies: Sequence[tuple[str, Policy]], rank: Callable[[Policy], float | None]
-) -> tuple[Policy, str]:
-    """The policy whose pattern is the most specific, of equally specific ones the strictest (a23).
-
-    `rank` is None for a policy that leaves the field open; it does not count then.
-    """
-    found = [
-        (specificity(pattern), strictness, policy, pattern)
-        for pattern, policy in policies
-        if (strictness := rank(policy)) is not None
-    ]
-    if not found:
-        return Policy(), ""
-    _, _, policy, pattern = max(found, key=lambda each: each[:2])
-    return policy, f'tool policy "{pattern}"'
-
-
-def _first(*choices: tuple[T | None, str], last: T) -> tuple[T, str]:
-    return next(((value, rule) for value, rule in choices if value is not None), (last, "settings"))
+def _in_order(
+    policies: Sequence[tuple[str, T | None]], rank: Callable[[T], float], *others: tuple[T | None, str]
+) -> tuple[Choice[T], ...]:
+    """Tool policies first: the most specific pattern, of equally specific ones the strictest (a23). Who
+    leaves the field open says nothing."""
+    said = [(pattern, value) for pattern, value in policies if value is not None]
+    if len(said) > 1:
+        said.sort(key=lambda each: (specificity(each[0]), rank(each[1])), reverse=True)
+    first = [Choice(value, f'tool policy "{pattern}"') for pattern, value in said]
+    return (*first, *(Choice(value, rule) for value, rule in others if value is not None))
 
 
 def _read_hints(said: Annotations, server: str, settings: Defaults, *, trusted: bool) -> _Hinted:
@@ -169,10 +200,18 @@ def _at_least(least: Approval, settings: Defaults) -> Approval | None:
 
 def may_use(agent: AgentFacts, spellings: Sequence[str]) -> bool:
     """Whether an agent may use the tool that has these names, original and exported (a29, D11)."""
-    if any(_matches(pattern, spellings) for pattern in agent.denied_tools):
-        return False
+    return not barred(agent, spellings)
+
+
+def barred(agent: AgentFacts, spellings: Sequence[str]) -> str:
+    """The rule by which an agent may not use the tool that has these names; empty where it may (a29, D11)."""
+    for pattern in agent.denied_tools:
+        if _matches(pattern, spellings):
+            return f'denied_tools "{pattern}" of the agent (D11)'
     allowed = agent.allowed_tools
-    return allowed is None or any(_matches(pattern, spellings) for pattern in allowed)
+    if allowed is None or any(_matches(pattern, spellings) for pattern in allowed):
+        return ""
+    return "allowed_tools of the agent has no name or pattern for it (D11)"
 
 
 def may_use_server(agent: AgentFacts, server: str) -> bool:

@@ -192,7 +192,7 @@ def verdict(decision: Allow | Ask | Deny) -> Verdict:
 def cases(override: str, server: str) -> Iterator[Case]:
     rest = (("untrusted", "trusted"), HINTS, GRANTS, AUTO, RISKS)
     for trust, hint, grant, auto, most in itertools.product(*rest):
-        yield Case(override, server, trust, hint, grant, auto, most)  # type: ignore[arg-type]
+        yield Case(override, server, trust, hint, grant, auto, most)
 
 
 @pytest.mark.parametrize("server", PINS)
