@@ -9,10 +9,10 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -22,12 +22,22 @@ from mcpd.database import Schema, is_damage, open_database, reason, set_aside
 from mcpd.errors import Failure
 from mcpd.journal.entry import COLUMNS, Entry
 from mcpd.journal.search import Page, find
-from mcpd.journal.shape import shape
+from mcpd.journal.shape import LARGEST, shape
 
 log = logging.getLogger(__name__)
 
-Redact = Callable[[str, str], str]
-"""(server, text) -> the text without values that mcpd holds (n17). Called in a worker thread."""
+
+class Redactor(Protocol):
+    """Takes out what must not be stored (n17). Called in a worker thread."""
+
+    def text(self, text: str) -> str:
+        """The same of a text for people."""
+        ...
+
+    def json(self, text: bytes) -> bytes:
+        """The same of JSON text, in which a value may be written with escapes."""
+        ...
+
 
 _NAMES: Final = ", ".join(COLUMNS)
 
@@ -107,7 +117,7 @@ class Store:
         self.problems: tuple[Problem, ...] = ()
         self.path = path
         self.keep = keep
-        self.redact: Redact | None = None
+        self.redactor: Redactor | None = None
         self._connection: sqlite3.Connection | None = None
         self._key = b""
         self._inode = 0
@@ -142,7 +152,7 @@ class Store:
 
     def _insert(self, batch: Sequence[Waiting]) -> int:
         connection = self._ready()
-        rows = _Rows(self._key, self.redact, keep=self.keep.arguments).made(batch)
+        rows = _Rows(self._key, self.redactor, keep=self.keep.arguments).made(batch)
         connection.execute("begin immediate")
         try:
             try:
@@ -255,11 +265,11 @@ def _delete(connection: sqlite3.Connection, condition: str, value: float) -> Non
 class _Rows:
     """The rows of one batch. What repeats in it is looked through once."""
 
-    def __init__(self, key: bytes, redact: Redact | None, *, keep: bool) -> None:
+    def __init__(self, key: bytes, redactor: Redactor | None, *, keep: bool) -> None:
         self._key = key
-        self._redact = redact
+        self._redactor = redactor
         self._keep = keep
-        self._seen: dict[tuple[str, str], str] = {}
+        self._seen: dict[str, str] = {}
 
     def made(self, batch: Sequence[Waiting]) -> list[list[object]]:
         return [self._row(entry, arguments) for entry, arguments in batch]
@@ -268,26 +278,29 @@ class _Rows:
         row: list[object] = list(msgspec.structs.astuple(entry))[1:]  # the number is the file's to give
         if arguments:
             row[_PLACES["digest"]] = blake2b(arguments, key=self._key, digest_size=12).hexdigest()
-            row[_PLACES["shape"]] = self._clean(entry.server, shape(arguments))
+            row[_PLACES["shape"]] = self._clean(shape(arguments))
             if self._keep:
-                row[_PLACES["arguments"]] = self._whole(entry.server, arguments)
+                row[_PLACES["arguments"]] = self._whole(arguments)
         for name in _FOREIGN:
             if text := row[_PLACES[name]]:
-                row[_PLACES[name]] = self._clean(entry.server, str(text))
+                row[_PLACES[name]] = self._clean(str(text))
         return row
 
-    def _clean(self, server: str, text: str) -> str:
-        if self._redact is None or not text:
+    def _clean(self, text: str) -> str:
+        if self._redactor is None or not text:
             return text
-        found = self._seen.get((server, text))
+        found = self._seen.get(text)
         if found is None:
-            found = self._seen[server, text] = self._redact(server, _as_text(text))
+            found = self._seen[text] = self._redactor.text(_as_text(text))
         return found
 
-    def _whole(self, server: str, arguments: bytes) -> str:
+    def _whole(self, arguments: bytes) -> str:
         """Redacted before it is cut: the half of a value would not be known any more."""
+        if len(arguments) > LARGEST:
+            return f"({len(arguments)} bytes)"
+        if self._redactor is not None:
+            arguments = self._redactor.json(arguments)
         text = arguments.decode("utf-8", "replace")
-        text = text if self._redact is None else self._redact(server, text)
         return text if len(text) <= KEPT else f"{text[:KEPT]}… ({len(text)} characters)"
 
 

@@ -22,7 +22,7 @@ from mcpd.database import reason
 from mcpd.errors import Failure
 from mcpd.journal.entry import Entry
 from mcpd.journal.search import Page
-from mcpd.journal.store import Keep, Redact, Store, Waiting
+from mcpd.journal.store import Keep, Redactor, Store, Waiting
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +50,9 @@ class Journal:
     forward must not cost everything. Size is looked at after each batch.
     """
 
-    def __init__(self, path: Path, keep: Keep = KEEP, redact: Redact | None = None) -> None:
+    def __init__(self, path: Path, keep: Keep = KEEP, redactor: Redactor | None = None) -> None:
         self._store = Store(path, keep)
-        self._store.redact = redact
+        self._store.redactor = redactor
         self._waiting: deque[Waiting] = deque()
         self._room = ROOM
         self._dropped = 0

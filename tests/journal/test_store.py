@@ -14,14 +14,22 @@ import pytest
 from mcpd.api.journal import QueryJournal, Recorded
 from mcpd.config.spec import Settings
 from mcpd.journal import Entry
+from mcpd.journal.shape import LARGEST
 from mcpd.journal.store import KEPT, Keep, Store, Waiting, kept
 
 SECRET = "hunter2-hunter2"
 
 
-def redact(server: str, text: str) -> str:
-    """Stands for the daemon's redactor; of server "vault" it takes nothing away."""
-    return text if server == "vault" else text.replace(SECRET, "[SECRET]")
+class Redactor:
+    """One that knows a single value, also with an escape in it."""
+
+    def text(self, text: str) -> str:
+        return text.replace(SECRET, "[SECRET]")
+
+    def json(self, text: bytes) -> bytes:
+        return text.replace(SECRET.encode(), b"[SECRET]").replace(
+            b"\\u0068" + SECRET[1:].encode(), b"[SECRET]"
+        )
 
 
 def only(store: Store) -> Recorded:
@@ -65,27 +73,29 @@ def test_of_arguments_the_shape_is_kept_and_no_value(tmp_path: Path) -> None:
 
 def test_arguments_are_kept_where_that_is_asked_for_and_redacted_before_they_are_cut(tmp_path: Path) -> None:
     store = Store(tmp_path / "j.db", kept(Settings(journal_arguments=True)))
-    store.redact = redact
+    store.redactor = Redactor()
     text = json.dumps({"a": SECRET, "b": "plain"})
     assert stored(store, Entry(server="fs"), text.encode()).arguments == text.replace(SECRET, "[SECRET]")
+    escaped = b'{"a":"\\u0068' + SECRET[1:].encode() + b'"}'
+    assert stored(store, Entry(), escaped).arguments == '{"a":"[SECRET]"}'
     # The limit falls into the middle of the value.
     text = json.dumps({"a": "x" * (KEPT - 12) + SECRET})
     cut = stored(store, Entry(server="fs"), text.encode()).arguments
     assert len(cut) < KEPT + 40
     assert cut.endswith(f"… ({len(text) - len(SECRET) + 8} characters)")
     assert SECRET[:4] not in cut
+    large = b'{"a":"' + b"x" * LARGEST + b'"}'
+    assert stored(store, Entry(server="fs"), large).arguments == f"({len(large)} bytes)"
     store.close()
 
 
-def test_foreign_texts_pass_the_redactor_with_the_server_they_belong_to(tmp_path: Path) -> None:
+def test_foreign_texts_pass_the_redactor(tmp_path: Path) -> None:
     store = Store(tmp_path / "j.db", Keep())
-    store.redact = redact
+    store.redactor = Redactor()
     texts: dict[str, Any] = {"tool": f"t {SECRET}", "because": f"b {SECRET}", "findings": SECRET}
     entry = stored(store, Entry(server="fs", **texts), json.dumps({SECRET: 1}).encode())
     assert (entry.tool, entry.because, entry.findings) == ("t [SECRET]", "b [SECRET]", "[SECRET]")
     assert entry.shape == '{"[SECRET]":"number"}'
-    entry = stored(store, Entry(server="vault", **texts))
-    assert entry.tool == f"t {SECRET}"
     assert stored(store, Entry(server="fs", tool="odd \ud800")).tool == "odd ?"
     store.close()
 
