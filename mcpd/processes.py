@@ -123,7 +123,7 @@ def look(pid: int) -> Link | None:
             parent=stat.parent,
             session=stat.session,
             terminal=stat.terminal,
-            uid=os.fstat(folder).st_uid,
+            uid=_uid_in(folder),
             name=stat.name,
             argv=argv_in(folder, ARGV),
             marker=marker_in(folder),
@@ -144,6 +144,18 @@ def alive(ident: Ident) -> bool:
     return stat.started == ident[1] and stat.state not in (b"Z", b"X")
 
 
+def below(chain: Sequence[Link], daemon: int, runtime: str) -> Link | None:
+    """The process by which this chain belongs to a server of the daemon's: below the daemon itself, which is
+    the parent of all that its servers leave behind (`daemon.orphans`), or with a marker of its runtime
+    folder, which another daemon of it may have given. None for everybody else. Pure."""
+    for at, link in enumerate(chain):
+        if belongs(link.marker, runtime):
+            return link
+        if at and link.pid == daemon:
+            return chain[at - 1]
+    return None
+
+
 def open_folder(pid: int) -> int:
     """A descriptor of /proc/PID, which stays that of one process: what is read below it cannot mix two that
     had the same pid. Raises FileNotFoundError, ProcessLookupError."""
@@ -153,6 +165,12 @@ def open_folder(pid: int) -> int:
 def argv_in(folder: int, limit: int = -1) -> tuple[str, ...]:
     """The words that a process was started with, or that it has put there since."""
     return tuple(read(folder, "cmdline", limit).decode(errors="replace").removesuffix("\0").split("\0"))
+
+
+def _uid_in(folder: int) -> int:
+    """The real user. Who owns the folder does not tell: a process can make it root's (prctl(2), dumpable)."""
+    _, _, rest = read(folder, "status").partition(b"\nUid:")
+    return int(rest.split(maxsplit=1)[0])
 
 
 def marker_in(folder: int) -> str:

@@ -57,11 +57,13 @@ def contained(agent: str) -> Iterator[None]:
 def enrolled(broker: Broker, session: Session) -> Iterator[None]:
     """The session is one of those that others know, as long as it lasts."""
     broker.sessions[session.id] = session
+    broker.hosts.attached(session.id, session.pid)
     broker.changes.publish("sessions", session.id)
     try:
         yield
     finally:
         del broker.sessions[session.id]
+        broker.hosts.left(session.id)
         broker.changes.publish("sessions", session.id)
         if broker.grants.end_session(session.id):
             broker.changes.publish("grants")

@@ -29,7 +29,7 @@ from mcpd.config.spec import Config, Problem
 from mcpd.config.watch import Watch
 from mcpd.consent.store import Store
 from mcpd.control import listener
-from mcpd.daemon import announce, logs, process, systemd
+from mcpd.daemon import announce, logs, orphans, process, systemd
 from mcpd.daemon.endpoint import Endpoint
 from mcpd.daemon.guard import Guard
 from mcpd.daemon.lock import Lock
@@ -61,6 +61,7 @@ def run(paths: Paths, lock: Lock, guard: Guard, *, on_demand: bool) -> None:
     logs.set_up(paths.log_file, on_demand=on_demand)
     process.keep_large_blocks()
     open_files = process.raise_file_limit()
+    orphans.adopt()
     instance = secrets.token_hex(6)
     ours = f"{paths.runtime_id}.{instance}"
     guard.watch(ours)
@@ -106,6 +107,7 @@ async def serve(
     doors.apply(broker.config.agents)
     async with (
         _running(broker.journal.run),
+        _running(orphans.bury),
         _running(partial(_heed_signals, broker)),
         _running(partial(_let_in, doors, endpoint), linger=LAST_WORDS),
         _running(broker.fleet.run),

@@ -20,14 +20,15 @@ import struct
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
-import msgspec
 import trio
 
+from mcpd import processes
 from mcpd.caller import DEFAULT_AGENT
 from mcpd.config.watch import Watch
 from mcpd.daemon.lock import Lock, Taken
 from mcpd.daemon.paths import Paths, check_socket_path, make_private
 from mcpd.errors import Failure
+from mcpd.processes import Ident
 from mcpd.protocol import jsonrpc
 
 log = logging.getLogger(__name__)
@@ -76,11 +77,9 @@ class Slots:
                 oldest.leave()
         return len(self.taken) < self.limit
 
-    def refusal(self) -> bytes:
+    def refusal(self) -> Failure:
         """What somebody reads for whom there is no room."""
-        failure = Failure("busy", f"cannot serve more than {self.limit} {self.what} at a time")
-        error = {"code": failure.code, "message": failure.message, "data": failure.details()}
-        return jsonrpc.error_line(b"null", msgspec.json.encode(error))
+        return Failure("busy", f"cannot serve more than {self.limit} {self.what} at a time")
 
 
 class _Visitor:
@@ -244,10 +243,18 @@ _KINDS = {
 }
 
 
-def peer_uid(sock: socket.socket) -> int:
-    """The user at the other end, by the kernel's word (SO_PEERCRED)."""
+def peer_of(sock: socket.socket) -> tuple[int, int]:
+    """pid and user at the other end, by the kernel's word (SO_PEERCRED)."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return pid, uid
+
+
+def _send_away(sock: socket.socket, failure: Failure) -> None:
+    error = jsonrpc.error_text(failure.code, failure.message, failure.details())
+    with contextlib.suppress(OSError):
+        sock.send(jsonrpc.error_line(b"null", error), socket.MSG_DONTWAIT)
+    sock.close()
 
 
 class _Entrance:
@@ -293,6 +300,8 @@ class Doors:
         """What was said last about a lock that cannot be had again."""
         self._blind = False
         """The kernel has no watch for us."""
+        self._told: Ident | None = None
+        """Which of a server's processes was refused last: one that tries on is one log line."""
 
     @property
     def agent_sockets(self) -> dict[str, str]:
@@ -378,17 +387,30 @@ class Doors:
                         self._let_in(entrance, await entrance.door.accept(), visitors)
 
     def _let_in(self, entrance: _Entrance, sock: socket.socket, visitors: trio.Nursery) -> None:
-        uid = peer_uid(sock)
+        pid, uid = peer_of(sock)
         if uid not in (self._uid, 0):
             log.warning('refused a process of user %d on "%s"', uid, entrance.door.path)
             sock.close()
+        elif why := self._refusal(pid, entrance.door.path):
+            _send_away(sock, why)
         elif full := next((slots for slots in entrance.slots if not slots.make_room()), None):
-            with contextlib.suppress(OSError):
-                sock.send(full.refusal(), socket.MSG_DONTWAIT)
-            sock.close()
+            _send_away(sock, full.refusal())
         else:
             stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
             visitors.start_soon(self._receive, entrance, stream, _Visitor(entrance.slots))
+
+    def _refusal(self, pid: int, path: str) -> Failure | None:
+        """Why this process may not come in: a server's own tree opens neither socket (n06)."""
+        chain = processes.chain(pid)
+        if pid and not chain:
+            return Failure("refused", "the process that came in has ended, and nobody can tell whose it was")
+        trespasser = processes.below(chain, os.getpid(), self._paths.runtime_id)
+        if trespasser is None:
+            return None
+        if trespasser.ident != self._told:
+            log.warning('refused %s, which a server has started, on "%s"', trespasser, path)
+        self._told = trespasser.ident
+        return Failure("refused", "cannot serve what a server of mcpd's has started")
 
     async def _receive(self, entrance: _Entrance, stream: trio.SocketStream, visitor: _Visitor) -> None:
         try:
