@@ -84,9 +84,9 @@ async def _consented(
     bound = _bound(row, arguments)
     digest = binding.digest(bound)
     while True:
-        grant = broker.grants.find(_request(caller, row, arguments), permit.cover)
+        grant = broker.grants.find(request_of(caller, row, arguments), permit.cover)
         yes = permit.approved if permit.digest == digest else ""
-        decision = row.decided(_facts(broker, row, grant, yes))
+        decision = row.decided(facts_of(broker, row, grant, yes))
         permit.because = decision.because
         if isinstance(decision, Deny):
             permit.decision = "deny"
@@ -132,7 +132,8 @@ async def _ask(
         permit.waited += trio.current_time() - began
 
 
-def _facts(broker: Broker, row: Row, grant: Grant | None, yes: str) -> Facts:
+def facts_of(broker: Broker, row: Row, grant: Grant | None, yes: str) -> Facts:
+    """What a decision about one request depends on."""
     return replace(
         row.facts,
         cover=Cover(grant.id, grant.words, grant.exact) if grant is not None else None,
@@ -151,7 +152,8 @@ def _count(broker: Broker, grant: Grant | None, decision: Allow, permit: Permit)
     permit.cover = grant.id
 
 
-def _request(caller: Caller, row: Row, arguments: bytes) -> grants.Request:
+def request_of(caller: Caller, row: Row, arguments: bytes) -> grants.Request:
+    """The request, as grants see it."""
     return grants.Request(
         agent=caller.agent,
         session=caller.session,
