@@ -1,4 +1,4 @@
-"""Writing one server's file in `servers_dir`, and taking it away again.
+"""Writing one server's file in `servers_dir` or one agent's in `agents.d`, and taking it away again.
 
 config.toml is the user's alone and never written. The functions block for a few
 milliseconds; call them in a thread where that matters.
@@ -7,18 +7,23 @@ milliseconds; call them in a thread where that matters.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
 from mcpd import files
+from mcpd.config import places
 from mcpd.config.definition import read_server
+from mcpd.config.entry import read_agent
 from mcpd.config.expand import escape
 from mcpd.config.fields import SCHEMA
 from mcpd.config.spec import Faulty
 from mcpd.errors import Failure
+
+MAX_AGENT = 1 << 20
+"""Bytes of an agent's file."""
 
 
 def add_server(servers_dir: Path, name: str, fields: Mapping[str, Any]) -> Path:
@@ -68,6 +73,80 @@ def remove_server(servers_dir: Path, name: str) -> Path:
     except OSError as error:
         raise _not_writable(f'cannot remove "{name}"', path, error) from error
     return path
+
+
+# Agents --------------------------------------------------------------------------------
+
+
+def add_agent(agents_dir: Path, name: str, fields: Mapping[str, Any]) -> Path:
+    """Write NAME.toml (0600) with the fields of an agent as its file has them, and return its path.
+
+    Raises Failure: "bad_definition" (nothing is written), "name_taken", "not_writable".
+    """
+    lists = {key: list(value) for key, value in fields.items() if isinstance(value, tuple)}
+    table = {"schema": SCHEMA, **fields, **lists}
+    path = agents_dir / f"{name}.toml"
+    _, faults = read_agent(name, str(path), table, "")
+    if faults:
+        why = "; ".join(map(str, faults))
+        raise Failure("bad_definition", f'cannot add agent "{name[:60]}": {why}', agent=name[:60])
+    try:
+        files.make_private_folder(agents_dir)
+        files.write_whole(path, tomli_w.dumps(table).encode(), exclusive=True)
+    except FileExistsError:
+        raise Failure(
+            "name_taken",
+            f'cannot add agent "{name}": {path} exists',
+            hint=f"edit the file and run mcpctl reload: {path}",
+            agent=name,
+        ) from None
+    except OSError as error:
+        raise _not_writable(f'cannot add agent "{name}"', path, error) from error
+    return path
+
+
+def change_agent(path: Path, fields: Mapping[str, str | Sequence[str]]) -> bytes:
+    """Set fields in an agent's file, and keep its comments and all else; the bytes that it held before.
+
+    A link is followed. Raises Failure "not_writable", also where the file cannot be read or edited.
+    """
+    what = f'cannot change agent "{path.stem}"'
+    try:
+        real = path.resolve(strict=True)
+        before = files.read_own(real, MAX_AGENT)
+        text = before.decode()
+        mark = "\ufeff" if text.startswith("\ufeff") else ""
+        text = text.removeprefix(mark)
+        for key, value in fields.items():
+            text = places.put(text, key, value)
+        files.write_whole(real, (mark + text).encode())
+    except OSError as error:
+        raise _not_writable(what, path, error) from error
+    except (files.Unfit, places.Uneditable, ValueError, RecursionError) as error:
+        raise Failure(
+            "not_writable",
+            f"{what}: {path}: {error}",
+            hint="edit the file and run mcpctl reload",
+            file=str(path),
+        ) from None
+    return before
+
+
+def restore_agent(path: Path, before: bytes) -> None:
+    """Undo `change_agent`. Raises Failure "not_writable"."""
+    try:
+        files.write_whole(path.resolve(), before)
+    except OSError as error:
+        raise _not_writable(f'cannot restore agent "{path.stem}"', path, error) from error
+
+
+def remove_agent(path: Path) -> None:
+    """Delete an agent's file. Raises Failure "not_writable", also when it is not there."""
+    try:
+        os.unlink(path)
+        files.sync_folder(path.parent)
+    except OSError as error:
+        raise _not_writable(f'cannot remove agent "{path.stem}"', path, error) from error
 
 
 def _not_writable(what: str, path: Path, error: OSError) -> Failure:

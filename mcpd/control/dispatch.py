@@ -18,27 +18,31 @@ from mcpd.api import (
     API_MIN,
     Empty,
     Params,
+    agents,
+    approvals,
     daemon,
     endpoint,
     events,
     grants,
     journal,
+    passphrase,
     prompts,
     resources,
-    passphrase,
     servers,
     tools,
 )
+from mcpd.control.methods import agents as of_agents
+from mcpd.control.methods import approvals as of_approvals
 from mcpd.control.methods import daemon as of_daemon
 from mcpd.control.methods import endpoint as of_endpoint
 from mcpd.control.methods import events as of_events
 from mcpd.control.methods import grants as of_grants
 from mcpd.control.methods import journal as of_journal
+from mcpd.control.methods import passphrase as of_passphrase
 from mcpd.control.methods import prompts as of_prompts
 from mcpd.control.methods import resources as of_resources
 from mcpd.control.methods import servers as of_servers
 from mcpd.control.methods import tools as of_tools
-from mcpd.control.methods import passphrase as of_passphrase
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure, ServerError
 from mcpd.protocol import jsonrpc
@@ -65,13 +69,13 @@ async def _describe(operator: Operator, params: Params) -> daemon.Description:
 #: What reaches a server has an entry of its own in the journal.
 RECORDED = frozenset({"tools.call", "resources.read", "prompts.get"})
 
-#: What any method may answer with.
+#: What any method may answer with; those that widen also with the second line.
 EVERYWHERE = ("internal", "invalid_params", "stopping")
+WIDENING = ("factor_needed", "refused")
 
 # fmt: off
 METHODS: Mapping[str, Method] = {
     "hello": Method(of_daemon.hello, daemon.Hello, daemon.HelloResult, "read", "api_mismatch",
-WIDENING = ("factor_needed", "refused")
         "Settle the API number and learn what this daemon can do; optional before other methods."),
     "daemon.status": Method(of_daemon.status, Params, daemon.DaemonStatus, "read", "",
         "The daemon, its sockets and files, and what is wrong with them."),
@@ -144,6 +148,51 @@ WIDENING = ("factor_needed", "refused")
         "no_such_grant not_writable",
         "Take a lasting yes back."),
 
+    "approvals.list": Method(of_approvals.list_approvals, approvals.ListApprovals, approvals.ApprovalList,
+        "read", "",
+        "The calls that wait for a person, yeses that no call has used yet, and muted agents."),
+    "approvals.get": Method(of_approvals.get, approvals.ApprovalId, approvals.ApprovalDetails, "read",
+        "no_such_approval",
+        "One question with all of its arguments; `seen` in it is what a yes to cut arguments needs."),
+    "approvals.approve": Method(of_approvals.approve, approvals.Approve, approvals.Answered, "widen",
+        "no_such_approval refused",
+        "Say yes, once: to the call that waits, or for an hour to the next one that is the same."),
+    "approvals.deny": Method(of_approvals.deny, approvals.ApprovalId, approvals.Answered, "narrow",
+        "no_such_approval",
+        "Say no; the same call is refused for 15 minutes."),
+    "approvals.mute": Method(of_approvals.mute, approvals.MuteAgent, Empty, "narrow", "no_such_agent",
+        "Ask nobody about the calls of an agent any more; what is open is withdrawn."),
+    "approvals.unmute": Method(of_approvals.unmute, approvals.MuteAgent, approvals.Unmuted, "widen",
+        "no_such_agent",
+        "Ask about them again."),
+
+    "agents.list": Method(of_agents.list_agents, Params, agents.Agents, "read", "",
+        "Every agent with what its entry says; the default one first."),
+    "agents.get": Method(of_agents.get, agents.NamedAgent, agents.AgentDetails, "read", "no_such_agent",
+        "One agent in full, with how much of each server it may use and its sessions."),
+    "agents.add": Method(of_agents.add, agents.AddAgent, agents.AgentDetails, "widen",
+        "bad_definition config_invalid name_taken not_writable refused",
+        "Write an agent's file; it counts at once, and the agent has a socket of its own."),
+    "agents.remove": Method(of_agents.remove, agents.NamedAgent, agents.AgentRemoved, "widen",
+        "no_such_agent not_writable",
+        "Delete an agent's file and token, and end its sessions; without an entry the default agent may use "
+        "everything."),
+    "agents.allow": Method(of_agents.allow, agents.AgentTools, agents.AgentChanged, "widen",
+        "bad_definition config_invalid no_such_agent not_writable refused",
+        "Give an agent servers or tools, at once also in sessions that are attached."),
+    "agents.deny": Method(of_agents.deny, agents.AgentTools, agents.AgentChanged, "narrow",
+        "bad_definition config_invalid no_such_agent not_writable refused",
+        "Take servers or tools from an agent, at once also in sessions that are attached."),
+    "agents.max_risk": Method(of_agents.max_risk, agents.AgentRisk, agents.AgentChanged, "widen",
+        "bad_definition config_invalid no_such_agent not_writable refused",
+        "Say how far an agent may go: calls above it are denied."),
+    "agents.sessions": Method(of_agents.sessions, agents.ListSessions, agents.Sessions, "read",
+        "no_such_agent",
+        "The attached sessions, by the kernel's word and by their own."),
+    "sessions.switch": Method(of_agents.switch, agents.SwitchServer, agents.SessionInfo, "narrow",
+        "no_such_server no_such_session",
+        "Show one session a server no more, or again: never more than its agent may use."),
+
     "endpoint.status": Method(of_endpoint.status, Params, endpoint.EndpointStatus, "read", "",
         "The loopback HTTP endpoint: whether it listens, where, and which agents have a token."),
     "endpoint.enable": Method(of_endpoint.enable, endpoint.EnableEndpoint, endpoint.EndpointStatus, "widen",
@@ -160,6 +209,16 @@ WIDENING = ("factor_needed", "refused")
 
     "journal.query": Method(of_journal.query, journal.QueryJournal, journal.Journal, "read", "not_writable",
         "What was asked of servers, decided and changed; with `after` and `wait` as it happens."),
+
+    "passphrase.status": Method(of_passphrase.status, Params, passphrase.Factor, "read", "",
+        "Whether a passphrase is set, which is asked for where a process cannot be told from an agent's."),
+    "passphrase.prove": Method(of_passphrase.prove, passphrase.Passphrase, Empty, "narrow", "busy refused",
+        "Show the passphrase; it counts as long as this connection."),
+    "passphrase.set": Method(of_passphrase.put, passphrase.Passphrase, passphrase.Factor, "widen",
+        "not_writable",
+        "Set a passphrase or another one; the one that is set has to be shown before."),
+    "passphrase.remove": Method(of_passphrase.remove, Params, passphrase.Factor, "widen", "not_writable",
+        "Ask for no passphrase any more; it has to be shown before."),
 
     "events.subscribe": Method(of_events.subscribe, events.Subscribe, events.Subscribed, "read", "busy",
         "A snapshot, then a notification `event` {seq, topic, data} for each change of the topics; "
@@ -190,6 +249,11 @@ def description() -> daemon.Description:
     )
 
 
+def _errors(row: Method) -> tuple[str, ...]:
+    kinds = row.errors.split()
+    return tuple(sorted({*kinds, *WIDENING})) if row.access == "widen" else tuple(kinds)
+
+
 async def answer(operator: Operator, line: bytes) -> bytes:
     """The line that answers one line of the operator; empty where JSON-RPC wants none.
 
@@ -210,16 +274,6 @@ async def answer(operator: Operator, line: bytes) -> bytes:
         return failure_line(key, failure)
     except Exception:
         log.exception("a request on the control socket failed inside the daemon: %s", method[:100])
-    "passphrase.status": Method(of_passphrase.status, Params, passphrase.Factor, "read", "",
-        "Whether a passphrase is set, which is asked for where a process cannot be told from an agent's."),
-    "passphrase.prove": Method(of_passphrase.prove, passphrase.Passphrase, Empty, "narrow", "busy refused",
-        "Show the passphrase; it counts as long as this connection."),
-    "passphrase.set": Method(of_passphrase.put, passphrase.Passphrase, passphrase.Factor, "widen",
-        "not_writable",
-        "Set a passphrase or another one; the one that is set has to be shown before."),
-    "passphrase.remove": Method(of_passphrase.remove, Params, passphrase.Factor, "widen", "not_writable",
-        "Ask for no passphrase any more; it has to be shown before."),
-
         return failure_line(
             key, Failure("internal", "the daemon failed to do this", hint="its log has the traceback")
         )
@@ -249,13 +303,10 @@ async def _call(operator: Operator, name: str, params: bytes) -> bytes:
     wanted = _read_params(name, method.params, params)
     if method.access == "read" or name in RECORDED:
         return msgspec.json.encode(await method.handler(operator, wanted))
-def _errors(row: Method) -> tuple[str, ...]:
-    kinds = row.errors.split()
-    return tuple(sorted({*kinds, *WIDENING})) if row.access == "widen" else tuple(kinds)
-
-
     outcome = "cancelled"
     try:
+        if method.access == "widen":
+            operator.authorise(name)
         result = msgspec.json.encode(await method.handler(operator, wanted))
         outcome = "ok"
         return result
@@ -280,5 +331,3 @@ def _read_params(name: str, shape: type[Params], params: bytes) -> Params:
         raise Failure(
             "invalid_params", f'cannot read the params of "{name}": {reason[:1].lower()}{reason[1:]}'
         ) from None
-        if method.access == "widen":
-            operator.authorise(name)

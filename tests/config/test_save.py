@@ -12,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd.config.load import load
-from mcpd.config.save import add_server, remove_server
-from mcpd.config.spec import Policy, Server
+from mcpd.config.save import (
+    add_agent,
+    add_server,
+    change_agent,
+    remove_agent,
+    remove_server,
+    restore_agent,
+)
+from mcpd.config.spec import Agent, Policy, Server
 from mcpd.errors import Failure
 
 
@@ -125,3 +132,77 @@ def test_every_argument_survives(tmp_path_factory: pytest.TempPathFactory, args:
         assert config.servers["demo"].args == tuple(args)
     finally:
         remove_server(folder / "servers.d", "demo")
+
+
+# Agents --------------------------------------------------------------------------------
+
+
+def test_an_agent_that_is_added_is_loaded_again(tmp_path: Path) -> None:
+    fields = {"allowed_tools": ("a__*", 'b__"x"'), "max_risk": "low", "open": True}
+    path = add_agent(tmp_path / "agents.d", "reader", fields)
+    config = load(tmp_path, {})
+    assert config.problems == ()
+    allowed = ("a__*", 'b__"x"')
+    assert config.agents["reader"] == Agent(
+        name="reader", source=str(path), allowed_tools=allowed, max_risk="low", open=True
+    )
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(Failure) as taken:
+        add_agent(tmp_path / "agents.d", "reader", {})
+    assert taken.value.kind == "name_taken"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "said"),
+    [
+        ("reader", {"allowed_tools": ("notes",)}, "names no tool"),
+        ("reader", {"max_risk": "none"}, "max_risk: expected"),
+        ("../reader", {}, "the name has other characters"),
+    ],
+)
+def test_an_agent_that_could_not_be_used_is_not_written(
+    tmp_path: Path, name: str, fields: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Failure) as caught:
+        add_agent(tmp_path / "agents.d", name, fields)
+    assert caught.value.kind == "bad_definition"
+    assert said in caught.value.message
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_changed_agent_keeps_its_comments_its_link_and_its_mark(tmp_path: Path) -> None:
+    real, link = tmp_path / "dotfiles.toml", tmp_path / "coder.toml"
+    before = "\ufeff# mine\r\nschema = 1\r\nunknown = 1 # kept\r\n".encode()
+    real.write_bytes(before)
+    link.symlink_to(real)
+    assert change_agent(link, {"denied_tools": ("a__*",), "max_risk": "low"}) == before
+    assert link.is_symlink()
+    added = b'denied_tools = ["a__*"]\r\nmax_risk = "low"\r\n'
+    assert real.read_bytes() == before + added
+    restore_agent(link, before)
+    assert real.read_bytes() == before
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("text", [b"[table]\nx = 1\n", b"= broken", b"\xff", b"k = 1\n[denied_tools]\n"])
+def test_a_file_that_cannot_be_edited_stays(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "coder.toml"
+    path.write_bytes(text)
+    with pytest.raises(Failure) as caught:
+        change_agent(path, {"denied_tools": ("a__*",)})
+    assert (caught.value.kind, caught.value.data["file"]) == ("not_writable", str(path))
+    assert path.read_bytes() == text
+    assert os.listdir(tmp_path) == ["coder.toml"]
+
+
+def test_an_agent_is_removed_by_its_file(tmp_path: Path) -> None:
+    path = add_agent(tmp_path, "reader", {})
+    remove_agent(path)
+    assert os.listdir(tmp_path) == []
+    for act in (
+        lambda: remove_agent(path),
+        lambda: change_agent(path, {}),
+    ):
+        with pytest.raises(Failure) as caught:
+            act()
+        assert caught.value.kind == "not_writable"

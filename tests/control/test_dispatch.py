@@ -36,25 +36,40 @@ ACCESS = {
     "resources.read": "narrow",
     "prompts.list": "read",
     "prompts.get": "narrow",
+    "approvals.list": "read",
+    "approvals.get": "read",
+    "approvals.approve": "widen",
+    "approvals.deny": "narrow",
+    "approvals.mute": "narrow",
+    "approvals.unmute": "widen",
     "grants.list": "read",
     "grants.add": "widen",
     "grants.revoke": "narrow",
+    "agents.list": "read",
+    "agents.get": "read",
+    "agents.add": "widen",
+    "agents.remove": "widen",
+    "agents.allow": "widen",
+    "agents.deny": "narrow",
+    "agents.max_risk": "widen",
+    "agents.sessions": "read",
+    "sessions.switch": "narrow",
     "endpoint.status": "read",
     "endpoint.enable": "widen",
     "endpoint.disable": "narrow",
     "endpoint.token": "widen",
     "endpoint.revoke": "narrow",
     "journal.query": "read",
+    "passphrase.status": "read",
+    "passphrase.prove": "narrow",
+    "passphrase.set": "widen",
+    "passphrase.remove": "widen",
     "events.subscribe": "read",
 }
 
 
 def test_every_method_has_its_access_n06() -> None:
     assert {name: row.access for name, row in METHODS.items()} == ACCESS
-    "passphrase.status": "read",
-    "passphrase.prove": "narrow",
-    "passphrase.set": "widen",
-    "passphrase.remove": "widen",
 
 
 @pytest.mark.parametrize("name", METHODS)

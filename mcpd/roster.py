@@ -1,0 +1,137 @@
+"""Who may use what, as the operator sees it: the agents, what each gets of the servers, who is attached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from mcpd import listing
+from mcpd.api.agents import AgentDetails, AgentInfo, ServerShare, SessionInfo
+from mcpd.broker import AttachedSession, Broker
+from mcpd.caller import DEFAULT_AGENT
+from mcpd.catalog.wrappers import wrappers
+from mcpd.config import fields
+from mcpd.config.load import MAIN
+from mcpd.config.spec import Agent, Config
+from mcpd.errors import Failure
+from mcpd.policy.patterns import Known
+from mcpd.policy.rules import may_use_server
+from mcpd.policy.terms import risk_rank
+from mcpd.rows import ViewKey
+
+
+def list_agents(broker: Broker) -> tuple[AgentInfo, ...]:
+    """Every agent, the default one first and whether it has an entry or not."""
+    names = dict.fromkeys((DEFAULT_AGENT, *broker.config.agents))
+    return tuple(info(broker, listing.find_agent(broker, name)) for name in names)
+
+
+def get_agent(broker: Broker, name: str) -> AgentDetails:
+    """Raises Failure `no_such_agent`."""
+    agent = listing.find_agent(broker, name)
+    return AgentDetails(
+        **_info(broker, agent),
+        servers=tuple(_shares(broker, agent)),
+        attached=sessions(broker, name),
+        socket=f"{broker.agents_dir}/{name}/mcp.sock",
+    )
+
+
+def info(broker: Broker, agent: Agent) -> AgentInfo:
+    return AgentInfo(**_info(broker, agent))
+
+
+def _info(broker: Broker, agent: Agent) -> dict[str, Any]:
+    return {
+        "name": agent.name,
+        "source": agent.source,
+        "allowed_tools": agent.allowed_tools,
+        "denied_tools": agent.denied_tools,
+        "max_risk": agent.max_risk,
+        "auto_approve": agent.auto_approve,
+        "approver": agent.approver,
+        "spelling": agent.spelling,
+        "open": agent.open,
+        "sessions": sum(session.agent == agent.name for session in broker.sessions.values()),
+        "problems": problems(broker.config, agent.name, agent.source),
+    }
+
+
+def problems(config: Config, name: str, source: str) -> tuple[str, ...]:
+    """What is wrong with an agent's entry; in a file of its own every place belongs to it."""
+    own = Path(source).name != MAIN
+    place = fields.join("agents", name)
+    return tuple(
+        f"{problem.place}: {problem.message}" if problem.place else problem.message
+        for problem in config.problems
+        if problem.file == source and (own or f"{problem.place}.".startswith(f"{place}."))
+    )
+
+
+def _shares(broker: Broker, agent: Agent) -> Iterable[ServerShare]:
+    every = known(broker)
+    rows = listing.view_now(broker, ViewKey((agent.name, "", frozenset(), ""))).rows.values()
+    for upstream in broker.fleet.all():
+        if not may_use_server(agent, upstream.name):
+            continue
+        tools = every[upstream.name]
+        usable = [row for row in rows if row.upstream.name == upstream.name]
+        if tools is None or usable:
+            yield ServerShare(
+                server=upstream.name,
+                known=tools is not None,
+                tools=len(usable),
+                of=len(tools or ()),
+                above=sum(risk_rank(row.ruling.risk) > risk_rank(agent.max_risk) for row in usable),
+            )
+
+
+def known(broker: Broker) -> Known:
+    """The servers and their tools as far as their catalogues are known."""
+    return {
+        upstream.name: None
+        if upstream.catalog is None
+        else frozenset(tool.name for tool in (*upstream.catalog.tools, *wrappers(upstream.catalog)))
+        for upstream in broker.fleet.all()
+    }
+
+
+def sessions(broker: Broker, agent: str = "") -> tuple[SessionInfo, ...]:
+    """Who is attached, of all agents or of one. Raises Failure `no_such_agent`."""
+    if agent:
+        listing.find_agent(broker, agent)
+    return tuple(_session(session) for session in broker.sessions.values() if agent in ("", session.agent))
+
+
+def _session(session: AttachedSession) -> SessionInfo:
+    key = session.key
+    return SessionInfo(
+        id=session.id,
+        agent=session.agent,
+        pid=session.pid,
+        exe=session.exe,
+        cwd=session.cwd,
+        root=key.root,
+        began=session.began,
+        server=key.only,
+        without=tuple(sorted(key.without - session.off)),
+        off=tuple(sorted(session.off)),
+    )
+
+
+def switch(broker: Broker, ident: str, server: str, on: bool) -> SessionInfo:
+    """Show one session a server no more, or again; what its agent may use is not changed by it.
+
+    Raises Failure `no_such_session`, `no_such_server`.
+    """
+    session = broker.sessions.get(ident)
+    if session is None:
+        raise Failure(
+            "no_such_session", f'no session has the id "{ident[:60]}"', hint="mcpctl agents session"
+        )
+    if server not in session.off and server not in broker.fleet.names():
+        raise Failure("no_such_server", f'no server is named "{server[:60]}"', server=server[:60])
+    if on == (server in session.off):
+        session.switch(server, on)
+    return _session(session)
