@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 import msgspec
@@ -16,13 +15,10 @@ LARGEST: Final = 1 << 20
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
+#: First character of a value -> its type; anything else begins a number.
 _TYPES: Final = {
-    b'"': "string",
-    b"{": "object",
-    b"[": "array",
-    b"t": "boolean",
-    b"f": "boolean",
-    b"n": "null",
+    ord(first): kind
+    for first, kind in zip('"{[tfn', ("string", "object", "array", "boolean", "boolean", "null"), strict=True)
 }
 
 
@@ -34,10 +30,10 @@ def shape(arguments: bytes) -> str:
     if not arguments or len(arguments) > LARGEST:
         return ""
     found = _object(arguments, deeper=True)
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")) if found else ""
+    return msgspec.json.encode(found).decode() if found else ""
 
 
-def _object(text: bytes, *, deeper: bool) -> dict[str, object]:
+def _object(text: bytes | memoryview, *, deeper: bool) -> dict[str, object]:
     try:
         members = _members.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -47,8 +43,8 @@ def _object(text: bytes, *, deeper: bool) -> dict[str, object]:
         if len(shown) == NAMES:
             shown["…"] = f"{len(members) - NAMES} more"
             break
-        value = bytes(raw)
-        kind = _TYPES.get(value[:1], "number")
+        value = memoryview(raw)
+        kind = _TYPES.get(value[0], "number")
         inner = _object(value, deeper=False) if deeper and kind == "object" else {}
         shown[name if len(name) <= NAME else name[: NAME - 1] + "…"] = inner or kind
     return shown

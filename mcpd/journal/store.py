@@ -39,7 +39,7 @@ class Redactor(Protocol):
         ...
 
 
-_NAMES: Final = ", ".join(COLUMNS)
+_NAMES: Final = ", ".join(Entry.__struct_fields__)
 
 #: The key makes the digests of arguments say nothing without the file: many arguments could be guessed.
 _KEY: Final = "create table key (bytes blob not null); insert into key values (randomblob(32))"
@@ -54,7 +54,7 @@ SCHEMA = Schema(
     script="create table entries (id integer primary key, "
     + ", ".join(f"{name} {declared}" for name, declared in COLUMNS.items())
     + f"); {_KEY}",
-    probe=f"select id, {_NAMES}, bytes from entries, key limit 1",
+    probe=f"select {_NAMES}, bytes from entries, key limit 1",
     steps={
         1: "; ".join(
             f"alter table entries add column {name} {COLUMNS[name]} default "
@@ -72,7 +72,7 @@ _PRAGMAS = (
     "synchronous = normal",
     f"journal_size_limit = {16 << 20}",
 )
-_ROW: Final = "(" + ", ".join("?" * len(COLUMNS)) + ")"
+_ROW: Final = "(" + ", ".join("?" * len(Entry.__struct_fields__)) + ")"
 #: Rows of one statement. The interpreter's lock is given up and taken back once a statement, so a row
 #: each would hold up the loop, and the writer still more, while calls go on (measured: 45 us a row
 #: against 11). SQLite takes at most 32,766 values.
@@ -86,9 +86,9 @@ _CHUNK = 20_000
 KEPT = 16 << 10
 """Characters kept of arguments, where they are kept at all."""
 
-#: Texts of an entry that others wrote.
-_FOREIGN: Final = ("tool", "because", "findings")
-_PLACES: Final = {name: place for place, name in enumerate(COLUMNS)}
+_DIGEST, _SHAPE, _ARGUMENTS, _TOOL, _BECAUSE, _FINDINGS = map(
+    Entry.__struct_fields__.index, ("digest", "shape", "arguments", "tool", "because", "findings")
+)
 
 
 class Waiting(NamedTuple):
@@ -275,15 +275,17 @@ class _Rows:
         return [self._row(entry, arguments) for entry, arguments in batch]
 
     def _row(self, entry: Entry, arguments: bytes) -> list[object]:
-        row: list[object] = list(msgspec.structs.astuple(entry))[1:]  # the number is the file's to give
+        row: list[object] = list(msgspec.structs.astuple(entry))
+        row[0] = None  # the number is the file's to give
         if arguments:
-            row[_PLACES["digest"]] = blake2b(arguments, key=self._key, digest_size=12).hexdigest()
-            row[_PLACES["shape"]] = self._clean(shape(arguments))
+            row[_DIGEST] = blake2b(arguments, digest_size=12, key=self._key).hexdigest()
+            row[_SHAPE] = self._clean(shape(arguments))
             if self._keep:
-                row[_PLACES["arguments"]] = self._whole(arguments)
-        for name in _FOREIGN:
-            if text := row[_PLACES[name]]:
-                row[_PLACES[name]] = self._clean(str(text))
+                row[_ARGUMENTS] = self._whole(arguments)
+        if self._redactor is not None:
+            row[_TOOL] = self._clean(entry.tool)
+            row[_BECAUSE] = self._clean(entry.because)
+            row[_FINDINGS] = self._clean(entry.findings)
         return row
 
     def _clean(self, text: str) -> str:
