@@ -16,7 +16,16 @@ from msgspec.structs import replace
 from mcpd.api.masks import mask_url
 from mcpd.config.fields import join
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
-from mcpd.policy.terms import APPROVALS, RISKS, Approval, Risk, covered, specificity
+from mcpd.policy.terms import (
+    APPROVALS,
+    RISKS,
+    SECRETS_IN,
+    SECRETS_OUT,
+    Approval,
+    Leaks,
+    covered,
+    specificity,
+)
 
 WAITS = "waits for mcpctl reload"
 
@@ -221,13 +230,16 @@ def _narrow_policy(old: Policy, new: Policy, top: Approval) -> tuple[Policy, boo
     risk = new.risk if _no_milder(old.risk, new.risk, RISKS, "high") else old.risk
     approval = new.approval if _no_milder(old.approval, new.approval, APPROVALS, top) else old.approval
     timeout = new.timeout if _no_longer(old.timeout, new.timeout) else old.timeout
-    taken = Policy(risk, approval, timeout)
+    told, tells = old.leaks, new.leaks
+    leaks = Leaks(
+        tells.arguments if _no_milder(told.arguments, tells.arguments, SECRETS_IN, "ask") else told.arguments,
+        tells.results if _no_milder(told.results, tells.results, SECRETS_OUT, "redact") else told.results,
+    )
+    taken = Policy(risk, approval, timeout, leaks)
     return taken, taken == new
 
 
-def _no_milder(
-    old: Risk | Approval | None, new: Risk | Approval | None, scale: Sequence[str], top: Risk | Approval
-) -> bool:
+def _no_milder(old: str | None, new: str | None, scale: Sequence[str], top: str) -> bool:
     """None leaves the field to other rules, which may say anything from the mildest up to `top`."""
     if old == new:
         return True

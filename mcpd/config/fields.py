@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mcpd.config import units
+from mcpd.policy.terms import SECRETS_IN, SECRETS_OUT, Leaks
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -206,9 +207,12 @@ def schema(value: object, place: str) -> int:
     return SCHEMA
 
 
-#: The three fields of a policy, for servers and for tools (a23).
+LEAKS: dict[str, Reader] = {"arguments": word(*SECRETS_IN), "results": word(*SECRETS_OUT)}
+
+#: The fields of a policy, for servers and for tools (a23).
 POLICY: dict[str, Reader] = {
     "risk": word("low", "medium", "high"),
     "approval": word("never", "unless_auto_approved", "always", "deny"),
     "timeout": duration,
+    "leaks": table(LEAKS, Leaks),
 }

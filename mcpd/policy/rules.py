@@ -15,10 +15,14 @@ import msgspec
 from mcpd.catalog.names import Spelling, original, prefix
 from mcpd.catalog.tool import Annotations, Tool
 from mcpd.policy.terms import (
+    SECRETS_IN,
+    SECRETS_OUT,
     Approval,
     Policy,
     Replay,
     Risk,
+    SecretsIn,
+    SecretsOut,
     approval_rank,
     glob_match,
     risk_rank,
@@ -65,6 +69,10 @@ class Ruling(msgspec.Struct, frozen=True):
     """Seconds; 0 means no limit (D9)."""
     because: tuple[str, ...]
     """The deciding rule of risk, approval and timeout, in this order."""
+    takes_secrets: bool = False
+    """What looks like a secret may go into its arguments unasked (n17)."""
+    gives_secrets: bool = False
+    """What looks like a secret is left in its results."""
 
 
 class _Hinted(msgspec.Struct, frozen=True):
@@ -101,14 +109,37 @@ def resolve(
     trusted: bool,
 ) -> Ruling:
     """The rules for a tool of a server (a23); the arguments are those of `chain`."""
-    found = chain(server, tool, spellings, server_policy, tool_policies, settings, trusted=trusted)
+    names, policies = tuple(spellings), tuple(tool_policies)
+    found = chain(server, tool, names, server_policy, policies, settings, trusted=trusted)
+    takes, gives = _leaks(names, server_policy, policies)
     risk, approval, timeout = found.risk[0], found.approval[0], found.timeout[0]
     because = (
         f"risk {risk.value}: {risk.rule}",
         f"approval {approval.value}: {approval.rule}",
         f"timeout {spelled(timeout.value)}: {timeout.rule}",
     )
-    return Ruling(risk.value, approval.value, timeout.value, because)
+    return Ruling(risk.value, approval.value, timeout.value, because, takes, gives)
+
+
+def _leaks(
+    names: tuple[str, ...], server_policy: Policy, tool_policies: Iterable[tuple[str, Policy]]
+) -> tuple[bool, bool]:
+    """Whether the tool takes secrets, and whether it gives them: down the same chain, else neither."""
+    matching = [(pattern, policy.leaks) for pattern, policy in tool_policies if _matches(pattern, names)]
+    own = server_policy.leaks
+    takes: tuple[Choice[SecretsIn], ...] = _in_order(
+        [(pattern, leaks.arguments) for pattern, leaks in matching],
+        SECRETS_IN.index,
+        (own.arguments, ""),
+        ("ask", SETTINGS),
+    )
+    gives: tuple[Choice[SecretsOut], ...] = _in_order(
+        [(pattern, leaks.results) for pattern, leaks in matching],
+        SECRETS_OUT.index,
+        (own.results, ""),
+        ("redact", SETTINGS),
+    )
+    return takes[0].value == "allow", gives[0].value == "allow"
 
 
 def spelled(timeout: float) -> str:

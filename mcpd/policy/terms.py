@@ -22,6 +22,23 @@ RISKS: Final[tuple[Risk, ...]] = ("low", "medium", "high")
 APPROVALS: Final[tuple[Approval, ...]] = ("never", "unless_auto_approved", "always", "deny")
 
 
+SecretsIn = Literal["ask", "allow"]
+SecretsOut = Literal["redact", "allow"]
+#: From the mildest to the strictest, as the others.
+SECRETS_IN: Final[tuple[SecretsIn, ...]] = ("allow", "ask")
+SECRETS_OUT: Final[tuple[SecretsOut, ...]] = ("allow", "redact")
+
+
+class Leaks(msgspec.Struct, frozen=True):
+    """What becomes of what looks like a secret (n17); None leaves it to the next rule. For what mcpd holds
+    itself there is no choice."""
+
+    arguments: SecretsIn | None = None
+    """Of a tool that takes secrets: they may go there unasked."""
+    results: SecretsOut | None = None
+    """Of a tool that gives secrets, like a vault's: agents get them."""
+
+
 class Policy(msgspec.Struct, frozen=True):
     """What a person pinned for a server or a tool; None leaves the field to the next rule (a23)."""
 
@@ -29,6 +46,7 @@ class Policy(msgspec.Struct, frozen=True):
     approval: Approval | None = None
     timeout: float | None = None
     """Seconds; 0 means no limit (D9)."""
+    leaks: Leaks = Leaks()
 
 
 def risk_rank(risk: Risk) -> int:
