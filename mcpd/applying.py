@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -103,7 +104,12 @@ def _without_moved(broker: Broker, found: Config) -> tuple[Config, dict[str, str
 
 def is_moved(broker: Broker, server: Server) -> bool:
     """Whether a definition leads elsewhere than the accepted one, and something is filed there (n24)."""
-    return terms.moved(broker.accepted.server(server.name), server, broker.trust.filed)
+    return terms.moved(broker.accepted.server(server.name), server, partial(is_filed, broker))
+
+
+def is_filed(broker: Broker, name: str) -> bool:
+    """Whether a person has agreed to anything about a server of this name, whatever it was then."""
+    return broker.trust.filed(name) or broker.grants.filed(name)
 
 
 async def watched(broker: Broker) -> None:
@@ -182,10 +188,15 @@ def install(
     every = replace(config, servers={**config.servers, **waiting})
     broker.journal.keep = kept(config.settings)
     broker.fleet.apply(every, broker.state.switched_off(), held, frozenset(waiting), connect=connect)
-    if config.whole:
+    keep_accepted(broker)
+
+
+def keep_accepted(broker: Broker) -> None:
+    """What runs now is accepted, for later starts as well. Never fails."""
+    if broker.config.whole:
         try:
-            broker.accepted.put(config, {*waiting, *held})
-        except Failure as failure:  # it is for later starts
+            broker.accepted.put(broker.config, {*broker.waiting, *broker.held})
+        except Failure as failure:
             log.warning("%s", failure.message)
 
 

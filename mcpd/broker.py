@@ -172,4 +172,4 @@ class Broker:
         self.approvals = Approvals(self.changes, partial(answers.record, self.journal))
         self.hosts = Hosts(self.approvals.lives)
         self.factor = Factor(self.store)
-        self.views = Views(self.changes)
+        self.views = Views(self.changes, self.trust)

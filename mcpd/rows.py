@@ -54,6 +54,8 @@ class Offer(NamedTuple):
     catalog: Catalog
     trusted: bool = False
     """A person has said that its annotations may be believed (b12)."""
+    verified: bool = True
+    """It has told this catalogue itself; else it is from the cache, which lowers no risk."""
 
 
 class Row:
@@ -78,6 +80,7 @@ class Row:
         "prefix",
         "tool",
         "trusted",
+        "unverified",
         "upstream",
     )
 
@@ -90,7 +93,10 @@ class Row:
         """What the agent calls it."""
         self.agent = agent
         self.upstream = upstream = offer.upstream
-        self.trusted = offer.trusted
+        self.trusted = offer.trusted and offer.verified
+        """What the server says of the tool may lower its risk (D4)."""
+        self.unverified = offer.trusted and not offer.verified
+        """It could, once the server has said so itself."""
         self.tool = tool
         """What policy decides about: of a native method the tool that stands for it (a01)."""
         self.method = tool.wraps or "tools/call"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from mcpd.catalog import names, qualify
 from mcpd.catalog.prompt import Prompt
@@ -39,6 +39,12 @@ Kind = Literal["tools", "resources", "templates", "prompts"]
 EVERYTHING: frozenset[Feature] = frozenset(
     {"tools", "resources", "resources.subscribe", "prompts", "completions", "logging", "tasks"}
 )
+
+
+class Trust(Protocol):
+    """Who says which servers are trusted; a change of it is one of the topic "servers"."""
+
+    def trusted(self, server: Server) -> bool: ...
 
 
 class Listed(NamedTuple):
@@ -273,8 +279,9 @@ class View:
 class Views:
     """The cache of views, by what decides them. `changes` says when they are out of date."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Changes, trust: Trust) -> None:
         self._last = changes.last
+        self._trust = trust
         self._catalog = self._servers = self._instances = -1
         self._views: dict[ViewKey, View] = {}
         self._found: dict[ViewKey, View] = {}
@@ -310,7 +317,7 @@ class Views:
     def _build(self, config: Config, fleet: Fleet, agent: Agent, key: ViewKey) -> View:
         before = self._before.pop(key, None)
         listed = before.shown() if before is not None else {}
-        view = View(config, agent, key, offers(fleet, agent, key), self._numbers, listed)
+        view = View(config, agent, key, offers(fleet, self._trust, agent, key), self._numbers, listed)
         if len(self._views) >= KEPT:
             self._put_aside()
         self._views[key] = view
@@ -340,14 +347,16 @@ def shown(fleet: Fleet, agent: Agent, key: ViewKey) -> list[Upstream]:
     ]
 
 
-def offers(fleet: Fleet, agent: Agent, key: ViewKey) -> dict[str, Offer]:
+def offers(fleet: Fleet, trust: Trust, agent: Agent, key: ViewKey) -> dict[str, Offer]:
     """Those of them whose catalogue is known, by name, each by the instance that the agent uses there."""
     found: dict[str, Offer] = {}
     for main in shown(fleet, agent, key):
         upstream = fleet.at(main, agent.name, key.root) if main.catalog is not None else main
         catalog = upstream.catalog
         if catalog is not None:
-            found[main.name] = Offer(upstream, catalog)
+            server = upstream.definition
+            trusted = isinstance(server, Server) and trust.trusted(server)
+            found[main.name] = Offer(upstream, catalog, trusted, upstream.verified)
     return found
 
 

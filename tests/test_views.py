@@ -41,7 +41,11 @@ class Shelf:
         self.changes = Changes()
         self.cache = CatalogCache(folder)
         self.fleet = Fleet(self.changes, self.cache, {}, "x.")
-        self.views = Views(self.changes)
+        self.trust: set[str] = set()
+        self.views = Views(self.changes, self)
+
+    def trusted(self, server: Server) -> bool:
+        return server.name in self.trust
 
     def offer(self, name: str, offered: Catalog, **fields: Any) -> None:
         """A server that offered this when it ran last."""
@@ -567,3 +571,16 @@ def test_the_end_of_an_instance_is_nothing_to_other_agents(shelf: Shelf) -> None
     assert shelf.views.current(ViewKey(("b", "", frozenset(), ""))) is other
     assert shelf.views.current(ViewKey(("a", "", frozenset(), ""))) is None
     assert shelf.view(agent(name="b")) is other
+
+
+def test_a_cache_that_says_read_only_lowers_nothing_b11(tmp_path: Path) -> None:
+    """Whoever may write ~/.cache could lower a risk; trust is in the server, not in that file (DESIGN 4)."""
+    shelf = Shelf(tmp_path)
+    shelf.trust = {"notes", "more"}
+    shelf.offer("notes", catalog("read", annotations={"readOnlyHint": True}))
+    row = shelf.view().rows["notes__read"]
+    assert (row.trusted, row.unverified) == (False, True)
+    assert (row.ruling.risk, row.ruling.approval) == ("high", "unless_auto_approved")
+    shelf.offer("more", catalog("read", annotations={"destructiveHint": True}))
+    row = shelf.view().rows["more__read"]
+    assert (row.ruling.risk, row.ruling.approval) == ("high", "always"), "it can raise one"

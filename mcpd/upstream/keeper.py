@@ -46,6 +46,8 @@ class Keeper:
         remark: Callable[[str], None],
     ) -> None:
         self.catalog: Catalog | None = None
+        self.verified = False
+        """The server itself has said so since mcpd runs; what comes from the cache anybody may have written."""
         self.era = "auto"
         """What the server spoke last: "legacy", "modern", "sse" (3.4), or "auto" for not known (4.6)."""
         self._era_since = 0.0
@@ -73,6 +75,7 @@ class Keeper:
         cached = self._cache.load(server.name, server.digest, time.time())
         self._url = bool(server.url)
         self.catalog = cached.catalog if cached else None
+        self.verified = False
         self.era = (cached.era if cached else "") or "auto"
         self._era_since = cached.verified_at if cached else 0.0
         return cached
@@ -80,7 +83,7 @@ class Keeper:
     def follow(self, other: Keeper) -> None:
         """Begin with what the keeper of another instance of the same definition knows."""
         self._url = other._url
-        self.catalog = other.catalog
+        self.catalog, self.verified = other.catalog, other.verified
         self.era, self._era_since = other.era, other._era_since
 
     def era_now(self) -> str:
@@ -159,10 +162,13 @@ class Keeper:
 
     def take(self, catalog: Catalog) -> None:
         """Publish a catalogue that was fetched."""
-        if catalog != self.catalog:
+        news, verified = catalog != self.catalog, self.verified
+        self.verified = True
+        if news:
             self.catalog = catalog
             for warning in catalog.warnings[:20]:
                 log.warning("MCP '%s': %s", self._name, warning)
+        if news or not verified:
             self._changes.publish("catalog", self._name)
 
     async def store(self, server: Server, connection: Connection, catalog: Catalog) -> None:

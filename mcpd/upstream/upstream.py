@@ -138,6 +138,14 @@ class Upstream:
         return self._keeper.catalog
 
     @property
+    def verified(self) -> bool:
+        """Whether the server itself has told its catalogue since mcpd runs. What the cache says may list and
+        search, and lowers no risk (DESIGN 4)."""
+        if self.connection is None and self.main is not self:
+            return self.main.verified
+        return self._keeper.verified
+
+    @property
     def forgets(self) -> bool:
         """Whether it knows nothing any more of what it was told on an earlier connection: a process."""
         return isinstance(self.definition, Server) and bool(self.definition.command)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state.db"
 
 
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    with closing(Store(path)) as store:
+        yield store
+
+
 SECRET = server(env={"TOKEN": "hunter2-hunter2"}, url="", policy=Policy(risk="low"))
 REMOTE = server(
     "far", command="", url="https://a.example/mcp?key=hunter2-hunter2", headers={"X": "hunter2-hunter2"}
@@ -37,8 +45,7 @@ CONFIG = Config(
 )
 
 
-def test_a_configuration_comes_back_as_it_was_accepted(path: Path) -> None:
-    store = Store(path)
+def test_a_configuration_comes_back_as_it_was_accepted(path: Path, store: Store) -> None:
     assert AcceptedBook(store).empty
     AcceptedBook(store).put(CONFIG, ())
     again = AcceptedBook(store)
@@ -46,11 +53,10 @@ def test_a_configuration_comes_back_as_it_was_accepted(path: Path) -> None:
     assert again.servers_dir == "/here"
     assert again.config(CONFIG) == CONFIG
     assert b"hunter2" not in path.read_bytes(), "values that may be secret are not kept"
-    store.close()
 
 
-def test_a_server_that_is_not_what_it_was_is_not_accepted(path: Path) -> None:
-    book = AcceptedBook(Store(path))
+def test_a_server_that_is_not_what_it_was_is_not_accepted(store: Store) -> None:
+    book = AcceptedBook(store)
     book.put(CONFIG, ())
     for changed in (
         replace(SECRET, command="env"),
@@ -64,8 +70,7 @@ def test_a_server_that_is_not_what_it_was_is_not_accepted(path: Path) -> None:
     assert book.config(replace(CONFIG, servers={"s": wider})).servers == {"s": SECRET}
 
 
-def test_what_waits_stays_known_and_what_has_gone_does_not(path: Path) -> None:
-    store = Store(path)
+def test_what_waits_stays_known_and_what_has_gone_does_not(store: Store) -> None:
     book = AcceptedBook(store)
     book.put(replace(CONFIG, servers={name: server(name) for name in ("waits", "broken", "gone")}), ())
     faulty = {"broken": Faulty("broken", "test", "bad_definition", "odd")}
@@ -82,8 +87,7 @@ def test_what_waits_stays_known_and_what_has_gone_does_not(path: Path) -> None:
         assert known.server.args == ("x",)
 
 
-def test_all_is_accepted_or_nothing(path: Path) -> None:
-    store = Store(path)
+def test_all_is_accepted_or_nothing(path: Path, store: Store) -> None:
     book = AcceptedBook(store)
     book.put(Config(servers={"a": server("a")}), ())
     with sqlite3.connect(path) as writer:
@@ -98,8 +102,7 @@ def test_all_is_accepted_or_nothing(path: Path) -> None:
         assert sorted(each.servers) == ["a"]
 
 
-def test_a_row_that_cannot_be_read_is_none(path: Path) -> None:
-    store = Store(path)
+def test_a_row_that_cannot_be_read_is_none(store: Store) -> None:
     AcceptedBook(store).put(CONFIG, ())
     store.write("t", ("update accepted set value = '{]' where name in ('s', 'coder', '')", ()))
     store.write("t", ("insert into accepted values ('odd', 'x', '', '', '{}', 0.0)", ()))

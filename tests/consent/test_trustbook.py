@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,13 @@ from mcpd.errors import Failure
 SERVER = Server(name="s", source="test", command="prog")
 
 
-def test_trust_is_for_one_name_and_one_destination(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store(tmp_path / "state.db")) as store:
+        yield store
+
+
+def test_trust_is_for_one_name_and_one_destination(store: Store) -> None:
     book = TrustBook(store)
     assert not book.trusted(SERVER)
     book.trust(SERVER)
@@ -36,15 +43,14 @@ def test_trust_is_for_one_name_and_one_destination(tmp_path: Path) -> None:
         assert not each.filed("s")
 
 
-def test_the_users_own_file_comes_first_b30(tmp_path: Path) -> None:
-    book = TrustBook(Store(tmp_path / "state.db"))
+def test_the_users_own_file_comes_first_b30(store: Store) -> None:
+    book = TrustBook(store)
     assert book.trusted(replace(SERVER, trusted=True))
     book.trust(SERVER)
     assert not book.trusted(replace(SERVER, trusted=False))
 
 
-def test_only_less_counts_where_it_cannot_be_written(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+def test_only_less_counts_where_it_cannot_be_written(tmp_path: Path, store: Store) -> None:
     book = TrustBook(store)
     book.trust(SERVER)
     other = replace(SERVER, name="t")

@@ -191,7 +191,7 @@ async def test_a_storm_of_empty_notices_costs_little_and_nobody_waits(tmp_path: 
             await trio.sleep(9)
         assert len(waited) < 5
         assert len(kept.server.asked) < 20 * 60 + 25
-        assert kept.published == 0
+        assert kept.published == 1, "only when the server itself had said it for the first time"
         nursery.cancel_scope.cancel()
 
 
