@@ -47,6 +47,7 @@ CODES = {
     "needs_login": LOGIN_NEEDED,
     "no_such_agent": NOT_FOUND,
     "no_such_grant": NOT_FOUND,
+    "no_such_approval": NOT_FOUND,
     "no_such_prompt": NOT_FOUND,
     "no_such_resource": NOT_FOUND,
     "no_such_server": NOT_FOUND,

@@ -63,6 +63,8 @@ def overview(options: Namespace) -> int:
 
 
 def next_step(servers: list[Any], wrong: list[Any], status: Any) -> str:
+    if status.get("approvals"):
+        return waiting_text(status["approvals"])
     if wrong:
         return "mcpctl reload" if wrong[0]["held"] else f"mcpctl logs {output.visible(wrong[0]['name'])}"
     if status["problems"]:
@@ -91,6 +93,7 @@ def status(options: Namespace) -> int:
                 ("uptime", output.duration(found["uptime"])),
                 ("servers", states or "none"),
                 ("sessions", str(found["sessions"])),
+                ("approvals", waiting_text(found.get("approvals", 0))),
                 ("agents", ", ".join(found["agents"])),
                 ("socket", moved(where)),
                 ("config", found["config_file"]),
@@ -100,6 +103,12 @@ def status(options: Namespace) -> int:
         )
     )
     return 0
+
+
+def waiting_text(count: int) -> str:
+    """How many calls wait for a person; empty for none."""
+    verb = "waits" if count == 1 else "wait"
+    return f"mcpctl approvals ({output.plural(count, 'call')} {verb} for you)" if count else ""
 
 
 def moved(where: Place) -> str:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from mcpctl import output
+import json
+
+from mcpctl import output, person
 from mcpctl.commands import Command, reach, waiting
 from mcpctl.commands.pages import Listing, gist, show
-from mcpctl.commands.tools import GRACE, block_text, decode, is_object, json_object, note_cuts, readable
+from mcpctl.commands.tools import (
+    GRACE,
+    approving,
+    block_text,
+    decode,
+    is_object,
+    json_object,
+    note_cuts,
+    readable,
+)
 from mcpctl.errors import DONE, CallError
 
 TYPE_CHECKING = False
@@ -49,7 +60,8 @@ def get(options: Namespace) -> int:
         params["timeout"] = options.timeout
     limit = options.timeout + GRACE if options.timeout else None
     with reach(options) as mcpd:
-        found, answer = mcpd.request("prompts.get", params, limit)
+        members = json.dumps(params)[1:-1]
+        found, answer = person.request(mcpd, "prompts.get", members, limit, wait=options.wait)
     result = found["result"]
     if options.json:
         output.say_json(answer)
@@ -106,6 +118,7 @@ def _prompts(arguments: Arguments) -> None:
     )
     arguments.add_argument("--agent", metavar="AGENT", help="list only what this agent may get")
     waiting(arguments)
+    approving(arguments)
 
 
 COMMANDS = (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from mcpctl import output
+import json
+
+from mcpctl import output, person
 from mcpctl.commands import Command, reach, waiting
 from mcpctl.commands.pages import Listing, gist, show
-from mcpctl.commands.tools import GRACE, binary, note_cuts, readable
+from mcpctl.commands.tools import GRACE, approving, binary, note_cuts, readable
 from mcpctl.errors import DONE, CallError
 
 TYPE_CHECKING = False
@@ -47,7 +49,8 @@ def read(options: Namespace) -> int:
         params["timeout"] = options.timeout
     limit = options.timeout + GRACE if options.timeout else None
     with reach(options) as mcpd:
-        found, answer = mcpd.request("resources.read", params, limit)
+        members = json.dumps(params)[1:-1]
+        found, answer = person.request(mcpd, "resources.read", members, limit, wait=options.wait)
     result = found["result"]
     if options.json:
         output.say_json(answer)
@@ -76,6 +79,7 @@ def _resources(arguments: Arguments) -> None:
     )
     arguments.add_argument("--agent", metavar="AGENT", help="list only what this agent may read")
     waiting(arguments)
+    approving(arguments)
 
 
 COMMANDS = (Command("resources", resources, _resources),)

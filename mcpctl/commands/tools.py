@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from mcpctl import output
-from mcpctl.commands import SLOW, Command, reach, waiting
+from mcpctl import output, person
+from mcpctl.commands import SLOW, Command, reach, seconds, waiting
 from mcpctl.commands.pages import Listing, gist, show
 from mcpctl.errors import DONE, TOOL_ERROR, CallError
 
@@ -89,9 +89,9 @@ def call(options: Namespace) -> int:
     with reach(options) as mcpd:
         if guessed(words, text):
             text = arguments_text(words, properties(mcpd, tool_params(options), options.timeout or SLOW))
-        request = f'{json.dumps(params)[:-1]},"arguments":{text}}}'
+        members = f'{json.dumps(params)[1:-1]},"arguments":{text}'
         try:
-            found, answer = mcpd.request("tools.call", request, limit)
+            found, answer = person.request(mcpd, "tools.call", members, limit, wait=options.wait)
         except CallError as error:
             if error.kind != "connection_lost":
                 raise
@@ -321,9 +321,20 @@ def _which(arguments: Arguments) -> None:
     waiting(arguments)
 
 
+def approving(arguments: Arguments) -> None:
+    """Of what may have to be approved."""
+    arguments.add_argument(
+        "--wait",
+        type=seconds,
+        metavar="TIME",
+        help="where a person has to approve it: wait so long for an answer from elsewhere",
+    )
+
+
 def _call(arguments: Arguments) -> None:
     arguments.add_argument("tool", metavar="TOOL", nargs="?", help=TOOL_HELP)
     _which(arguments)
+    approving(arguments)
     arguments.add_argument(
         "arguments",
         metavar="KEY=VALUE",
