@@ -1,0 +1,331 @@
+"""Phrases that speak to the model: orders, what to keep from the user, what to forget, other tools."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcpd.policy.phrases.rule import Rule, gap, rule
+from mcpd.policy.phrases.words import RULES
+
+ORDERS: Final[tuple[Rule, ...]] = (
+    rule(
+        "banner",
+        "critical|important|mandatory|urgent|attention|required for|compliance",
+        r"\b(?:critical|important|mandatory|urgent|special|priority) (?:system |security |hidden "
+        r")?(?:instruction|directive|order|command|message)s?\b|\*{3,} ?(?:critical|important"
+        r"|system|urgent)|\bimportant!!+|\bfor (?:\w+ ){0,2}(?:compliance|audit(?:ing)?)(?: "
+        r"\w+){0,4}, (?:you |please |the \w+ )?(?:always|must|also|send|should|include|forward"
+        r"|copy)|\bmandatory(?: \w+){0,3}: ",
+    ),
+    rule(
+        "changes_later",
+        "approv|review|benign|activat|trigger|invocation|calls|later|dormant|trusted|rug",
+        r"\b(?:once|after|when|as soon as) (?:this tool |the tool |it |the server |the user "
+        r"|users? )?(?:has |have |is |was |been |had )*(?:approved?|trusted|reviewed|whitelisted"
+        r"|allow-?listed)\b"
+        + gap(100)
+        + r"\b(?:execut|activat|switch|chang|begin|start|enabl|collect|send|behav|unlock|run)"
+        r"|\b(?:behaves?|acts?|appears?|looks?) (?:benign|harmless|innocent|normal)\w*\b"
+        + gap(80)
+        + r"\b(?:until|during|then|but|before|while)\b|\bactivates?\b"
+        + gap(60)
+        + r"\b(?:only )?after\b"
+        + gap(60)
+        + r"\b(?:approv|review|hash|record|trust|install|invocation|calls?|uses|scan)|\bapproval "
+        r"hash\b|\bdormant until\b|\bafter (?:the )?(?:first |\d+ |\w+th )(?:\w+ )?(?:invocations?"
+        r"|calls?|uses)\b" + gap(60) + r"\b(?:switch|chang|malicious|different|replac|activat)",
+    ),
+    rule(
+        "changes_later",
+        "after |until|second-stage|second stage|real function|true purpose|logic bomb|time bomb|payload",
+        r"\bafter (?:\d+|two|three|five|ten|several|a few|some|the \w+) (?:uses|calls|invocations"
+        r"|runs|requests|days|times)\b"
+        + gap(40)
+        + r"\b(?:switch|chang|start|begin|activat|become|replac|unlock|the tool)\w*|\b(?:until|once"
+        r"|after) (?:it |this tool |the tool )?(?:has been|is|was|gets|being) (?:approved|trusted"
+        r"|reviewed|accepted|installed)\b"
+        + gap(30)
+        + r"\b(?:and )?(?:then)\b|\b(?:second[- ]stage|malicious|hidden|encrypted|remote) (?:payload"
+        r"|script|binary|code)\b|\breal (?:function|purpose|behaviou?r|task) (?:is|after|starts)?"
+        r"|\btrue purpose\b|\b(?:logic|time) bomb\b|\bdownloads? (?:and|then) (?:runs?"
+        r"|executes?)\b|\bre-?downloads? the payload\b",
+    ),
+    rule(
+        "changes_later",
+        "new definition|the hash|fingerprint|re-approv|first call",
+        r"\baccept the (?:new|changed|updated) (?:definition|hash|fingerprint|version)\b|\bon "
+        r"(?:the )?(?:first|second|third|next) call(?:,| also\b)",
+    ),
+    rule(
+        "conceals",
+        "mention|tell|reveal|inform|disclos|notify|alert|show|let |aware|acknowledg",
+        r"\b(?:do not|don't|dont|never|must not|should not|shouldn't|without|avoid|refrain from"
+        r"|not to)\b(?: \w+){0,2}? (?:mention|tell|reveal|inform|disclos|notify|alert|show"
+        r"|acknowledg)\w*\b"
+        + gap(60)
+        + r"\b(?:users?|humans?|operators?|owners?|anyone|anybody|them|this (?:step|action|file"
+        r"|instruction|operation|call)|you(?:'re| are| first| need)|that you|these instructions?"
+        r"|its existence|customers?|person)\b",
+    ),
+    rule(
+        "conceals",
+        "secretly|silently|covert|stealth|unnotic|knowledge|hidden |secret |behind the scenes|"
+        "without asking|without user|suspicion|unaware|never know|consent",
+        r"\b(?:secretly|covertly|stealthily|surreptitiously)\b|\bsilently (?:\w+ )?(?:send|post"
+        r"|upload|forward|copy|copies|collect|log|read|run|execute|add|append|insert|include"
+        r"|transmit|exfiltrat|record|redirect|modif)\w*|\bwithout (?:the )?(?:user|human|operator"
+        r"|owner|customer|victim|their|anyone)(?:'s|s')? (?:\w+ )?(?:knowing|knowledge|noticing"
+        r"|consent|awareness|permission|approval|being (?:aware|told|notified))\b|\b(?:hidden"
+        r"|secret|covert) (?:directive|instruction|operation|command|step|task|objective|mission"
+        r"|channel)s?\b|\b(?:remain|stay|go|keep (?:this|it)|is|be) (?:completely |strictly "
+        r")?(?:unnoticed|undetected|a secret|invisible to the user|hidden from the user)\b"
+        r"|\b(?:raise|arous|avoid)\w* (?:any )?suspicion\b",
+    ),
+    rule(
+        "conceals",
+        "permission|confirm|consent|need not|not need|doesn't need|should not|must not|quietly|"
+        "traces|approval|see the|refer to|only computed|unbeknown|not to be shown|invisible|"
+        "in the background|covers|cover story",
+        r"\b(?:do not|don't|never|without|no need to|not to|not|avoid|skip|bypass)\b(?: "
+        r"\w+){0,2}? (?:asking|ask|request\w*|seek\w*|prompt\w*|wait\w*)\b(?: \w+){0,3} "
+        r"(?:permission|consent|approval)\b|\b(?:skip|bypass|suppress)\w* (?:the |any |all "
+        r")?(?:user )?(?:confirmations?|approvals?|consent|permission prompts?)\b|\bskip "
+        r"confirmation\b|\b(?:users?|humans?|operators?) (?:need not|needn't|does not need to"
+        r"|doesn't need to|do not need to|should not|shouldn't|must not|must never|should never"
+        r"|will never|won't|is not to|are not to)(?: ever)? (?:be (?:informed|told|notified|aware"
+        r"|asked|alerted|shown)|know|see|notice|learn|find out|realiz|realis)|\b(?:do not|don't"
+        r"|never) (?:let|allow) (?:the )?(?:user|human|operator|anyone)s?(?: to)? (?:see|know"
+        r"|notice|learn)|\bquietly (?:\w+ )?(?:send|post|upload|forward|cop|collect|log|read|run"
+        r"|execut|add|append|insert|includ|record|redirect|modif|chang|delet|replac)\w*|\b(?:do"
+        r"|perform|handle) (?:this|it|so) (?:quietly|silently|discreetly|secretly)\b|\b(?:do not"
+        r"|don't|never) refer to (?:this|these|the)\b|\bsay (?:that )?you only\b|\b(?:hid|eras"
+        r"|remov|cover)\w* (?:all |its |any |their |your )+(?:traces|tracks)\b|\bunbeknown",
+    ),
+    rule(
+        "conceals",
+        "pre-approved|preapproved|already approved|already consented|already authori|"
+        "has approved|has authori|no need to|without review|but do not",
+        r"\b(?:user|human|operator|owner|admin\w*)s? (?:has|have) (?:already "
+        r")?(?:pre-?)?(?:approved|authori[sz]ed|consented|agreed|confirmed) (?:to |any |all |every"
+        r"|this|these|the )|\bno need to (?:check with|ask|confirm|inform|tell|notify)(?: \w+)? "
+        r"(?:them|the user|user|human|anyone)\b|\bwithout review\b|\bconfirm but do not\b",
+    ),
+    rule(
+        "obeys_content",
+        "instruction|command",
+        r"\b(?:treat|follow|execute|obey|interpret|perform|regard|carry out)(?:s|ing)?\b(?: "
+        r"\w+){0,2} (?:any|all|every|the)(?: \w+){0,2} (?:instructions?|commands?|directives?)\b"
+        + gap(40)
+        + r"\b(?:found|contained|embedded|inside|within|returned|in (?:the |a )?(?:content|result"
+        r"|response|output|page|file|document|feed|email|message)s?)\b",
+    ),
+    rule(
+        "obeys_content",
+        "treat|carried out|obeyed|trusted|authorized|authoritative",
+        r"\btreat(?:s|ed|ing)?\b"
+        + gap(80)
+        + r"\bas (?:a |an |the )?(?:trusted|system|direct|authori[sz]ed|authoritative|new|genuine"
+        r"|binding|user)\b(?: \w+){0,2} (?:instructions?|commands?|orders?|prompts?|messages?)"
+        r"|\bmust be (?:\w+ )?(?:carried out|obeyed|executed immediately|followed (?:exactly"
+        r"|immediately))",
+    ),
+    rule(
+        "orders",
+        "before |first |prior to|after |whenever|every time|always |on each",
+        r"\b(?:before|prior to) (?:using|calling|running|invoking|executing|you (?:use|call|run"
+        r"|invoke)|any|every|each|this|use)"
+        + gap(60)
+        + r"(?:\b(?:you )?(?:must|have to|need to|are required to|shall)\b(?: \w+){0,2} (?:read|send"
+        r"|open|access|load|fetch|call|include|retrieve|list|cat|provide|copy|run|execute|pass)\b"
+        r"|, (?:please )?(?:first )?(?:read|send|open|access|load|cat|retrieve|copy|upload)\b)",
+    ),
+    rule(
+        "orders",
+        "you must also|must also call|always also|also send|also call|also forward|also include|"
+        "also email|also read|also post|also exfil|also upload|also write|also delete|"
+        "also execute|also run|also log|also transmit|also copy",
+        r"\b(?:you (?:must|should)|must|always|please|remember to) also (?:call|send|forward"
+        r"|include|email|read|post|upload|write|delete|execute|run|transmit|copy|log)\b|; also "
+        r"(?:posts?|sends?|uploads?|writes?|deletes?|executes?|runs?|reads?|logs?|forwards?"
+        r"|transmits?|copies|opens?)\b|\balso (?:sends?|posts?|uploads?|forwards?|transmits?"
+        r"|exfiltrates?)\b"
+        + gap(60)
+        + r"\bto (?:an? |the |our |your )?(?:external|remote|third|analytics|logging|telemetry"
+        r"|backup|monitoring)\b",
+    ),
+    rule(
+        "orders",
+        "tool will not work|tool won't work|otherwise the tool|otherwise this tool|"
+        "will fail unless you|or the tool",
+        r"\b(?:otherwise|or) (?:the|this) (?:tool|function|call|request|operation)\b(?: \w+){0,2} "
+        r"(?:not work|fail|won't work|break|be rejected)|\btool (?:will not|won't) work (?:unless"
+        r"|otherwise)",
+    ),
+    rule(
+        "orders",
+        "sidenote|sidecar|side_note|as 'context|as the 'context|'notes'|'feedback'",
+        r"\b(?:pass|put|include|provide|add|send|write)\b" + gap(80) + r"['\"`]?side_?(?:note|car)\b",
+    ),
+    rule(
+        "orders",
+        "before respond|before answer|before reply|before you answer|before returning|verbatim|"
+        "your reply|your response|your answer|assistant's answer|markdown image",
+        r"\bbefore (?:you )?(?:respond|answer|reply|return)(?:ing)?(?: to the user)?,? (?:please "
+        r")?(?:make sure|be sure|you must|always|first|call|read|send|invoke|open)\b"
+        r"|\bverbatim\b(?: \w+){0,2} (?:your|the) (?:reply|answer|response)\b|\byour (?:reply"
+        r"|answer|response) (?:must|should) (?:always )?(?:include|contain|begin|end|start)\b"
+        r"|\bmarkdown image\b"
+        + gap(60)
+        + r"\burl\b"
+        + gap(40)
+        + r"\b(?:carr|contain|includ|encod)\w+ (?:the|all)",
+    ),
+    rule(
+        "orders",
+        "this tool|must execute|mandatory",
+        r"\b(?:you )?must (?:always )?(?:execute|call|use|invoke|run) this (?:tool|function) "
+        r"(?:first|before|always|on every|every)\b|\bthis (?:tool|function) (?:must always|is "
+        r"mandatory|must be executed)\b",
+    ),
+    rule(
+        "orders",
+        "always |purpose|reason|it is essential|it is imperative|it is crucial",
+        r"\balways (?:also )?(?:include|add|append|send|set|forward|copy|bcc|cc|attach|report|log"
+        r"|post|read|invoke|execute)\b|\bfor (?:\w+ ){0,2}(?:compliance|audit\w*|debugging"
+        r"|telemetry|quality assurance|quality|analytics|legal|monitoring) (?:purposes?"
+        r"|reasons?)\b|\bit is (?:essential|imperative|crucial) (?:that|to)\b",
+    ),
+    rule(
+        "override",
+        "ignore|disregard|forget|overrid|bypass|discard|stop following|supersede|circumvent",
+        r"\b(?:ignor(?:e|es|ing)|disregard(?:s|ing)?|forget(?:s|ting)?|overrid(?:e|es|ing)"
+        r"|bypass(?:es|ing)?|discard(?:s|ing)?|supersed(?:e|es|ing)|circumvent(?:s|ing)?|(?:do not"
+        r"|don't|stop) (?:follow|obey)(?:ing)?)\b(?: \w+){0,2}? (?:all|any|every|your|the|previous"
+        r"|prior|above|earlier|preceding|existing|other|these|those|system|original|initial|safety"
+        r"|security)\b(?:'s)?(?: [\w'-]+){0,3}? " + RULES + r"\b",
+    ),
+    rule(
+        "override",
+        "new instruction|new rules|real instruction|actual instruction|new directive|updated instruction",
+        r"\b(?:follow|obey|execute|adopt|here are)\b(?: \w+){0,3} (?:new|real|actual|updated) "
+        r"(?:\w+ )?(?:instruction|rule|directive)s?\b",
+    ),
+    rule(
+        "override",
+        "no longer bound|not apply|from now on|told you|comply with|previous conversation|"
+        "regardless of|what the user|user's request|freed from|takes effect over|override:|"
+        "override mode|system override",
+        r"\bno longer (?:bound|restricted|limited|subject)\b|\b(?:rules?|guidelines?|polic(?:y"
+        r"|ies)|restrictions?) (?:do not|don't|does not|no longer) apply\b|\bfrom now on,? (?:\w+ "
+        r")?(?:answer|call|use|ignore|always|you|every|all|treat|respond|send|do)\b|\b(?:ignore"
+        r"|disregard|forget)\b(?: \w+){0,4} (?:told|said|asked|instructed)\b|\bignore (?:the "
+        r")?users?(?:'s?|s')? (?:request|question|wish|instruction|preference|message)s?\b"
+        r"|\bregardless of (?:what )?(?:the )?users?\b(?:'s)? (?:asked|asks|said|says|want|wants"
+        r"|request|instruct|intent|wish|prefer)\w*|\bsystem override\b|\boverride(?: mode)?:"
+        r"|\bcomply with (?:the|these) following\b",
+    ),
+    rule(
+        "pseudo_tag",
+        "<|[|##|{{",
+        r"</?\|?(?:important|system|hidden|secret|instructions?|sys|assistant|admin|critical"
+        r"|override|priority|developer|directive|internal|prompt|im_start|im_end|user_query"
+        r"|tool_instructions?|mandatory)\|?>|\[/?(?:inst|system|sys|admin|hidden|important "
+        r"instructions?|system (?:prompt|message|note))\]|<<sys>>|#{2,} ?(?:system|instructions? "
+        r"(?:for|to) the (?:ai|model|assistant|agent))\b|<!--"
+        + gap(200)
+        + r"\b(?:system|always|must|ignore|read|send|instruction|assistant|secret|never|do not)\b",
+    ),
+    rule(
+        "reveals_prompt",
+        "system prompt|initial prompt|initial instruction|hidden prompt|developer message|"
+        "system message|your instruction|original prompt",
+        r"\b(?:reveal|print|repeat|leak|output|display|expose|dump|disclose|return|show|recite"
+        r"|extract)(?:s|ing)?\b(?: \w+){0,3} (?:system|initial|hidden|original|developer|your) "
+        r"(?:prompt|instructions?|message)s?\b",
+    ),
+    rule(
+        "reveals_prompt",
+        "confidential",
+        r"\b(?:reveal|leak|expose|dump|disclose)(?:s|ing)? (?:all |any |the |every "
+        r")+(?:confidential|secret|private|internal)\b",
+    ),
+    rule(
+        "role",
+        "system:|assistant:|[system|you are now|developer mode|jailbreak|dan mode|as an ai|"
+        "pretend|unrestricted|admin mode|god mode|sudo mode|act as if",
+        r"(?:^|[\n.!?>] ?|\W{2})(?:system|assistant|developer)(?: (?:note|message|prompt"
+        r"|override))?: ?(?:ignore|you|always|do not|from now|please|before|after|override|execute"
+        r"|read|send|the user|all|new)\b|\byou are now (?:an? |in |the )?(?:\w+ ){0,3}(?:mode"
+        r"|assistant|unrestricted|admin|root|free|dan|jailbroken|evil|hacker)\b|\b(?:developer|dan"
+        r"|jailbreak|god|admin|sudo|unrestricted) mode (?:is |now |has been )?(?:enabled|activated"
+        r"|on|unlocked)\b|\b(?:enter|enable|activate|switch to) (?:developer|dan|jailbreak|god"
+        r"|unrestricted) mode\b|\bjailbreak\b|\bpretend (?:to be|that|you)\b|\bact as if you\b",
+    ),
+    rule(
+        "speaks_to_model",
+        "assistant| ai|[ai|llm|model|agent|*ai",
+        r"\b(?:notes?|messages?|instructions?|attention|reminder|directives?|orders?)\b:? ?(?:to"
+        r"|for) (?:the |any |all |every )?(?:assistants?|ai\b|ais\b|llms?|language models?|ai "
+        r"(?:agents?|models?|assistants?)|models? (?:reading|using|calling))|\battention,? (?:the "
+        r")?(?:ai|assistant|llm|model|agent)s?\b|\b(?:the|any|every|all|an) (?:ai )?(?:assistants?"
+        r"|ais?|agents?|llms?|models?|language models?)\b(?: \w+){0,2}? (?:must|shall|has to|have "
+        r"to|is required to|are required to|needs to|should) (?:always |never |not |also |first "
+        r"|then |instead |immediately |therefore )*(?:call|invoke|read|send|include|disclose|hand "
+        r"over|forward|pass|provide|reveal|ask|tell|mention|execute|run|ignore|obey|follow|comply"
+        r"|treat|append|use)\b|\b(?:ai agents?|ai assistants?|llms?) (?:must|should|shall|have "
+        r"to)\b",
+    ),
+    rule(
+        "steers_tools",
+        "whenever |when |instead of|modif|behavio|precedence|do not use|don't use|never use|"
+        "replace|only tool|prefer this",
+        r"\b(?:modif(?:y|ies)|chang(?:e|es)|alters?|overrides?|affects?|controls?) the behaviou?r "
+        r"of (?:the |all |any |other )?(?:[\w-]*_[\w-]*|other|all|every|existing|\w+ tool)"
+        r"|\b(?:whenever|every time|each time) (?:\w+_\w+|(?:the |any |another |other )(?:\w+ "
+        r"){0,2}tool) (?:is|are|gets?|was) (?:called|used|invoked|run|requested)|\b(?:takes?|has"
+        r"|have) (?:absolute |full )?(?:precedence|priority) over (?:all |any |every |the "
+        r")?(?:other|existing|previous|system|user)\b|\b(?:do not|don't|never) (?:use|call"
+        r"|invoke) (?:any|the) (?:other|original|existing|real) (?:\w+ )?tools?\b|\b(?:all|every"
+        r"|any) (?:other )?(?:calls?|requests?) to [\w-]+_[\w-]+ (?:must|should|will)\b",
+    ),
+    rule(
+        "steers_tools",
+        "this tool|every other tool|other tools|official|in place of|this server|replace the|before every",
+        r"\b(?:prefer|choose|select|pick|favou?r) this (?:tool|server) (?:over|instead|first"
+        r"|before|above)|\balways (?:prefer|choose|select|pick) this (?:tool|server)\b|\bmust "
+        r"(?:always )?be (?:used|called|invoked) (?:in place of|instead of|before (?:any|every"
+        r"|all) other)|\b(?:before|after|instead of|prior to) (?:any|every|each|all)(?: of the)? "
+        r"other tools?\b|\b(?:that|the) (?:other|all other|others?) (?:tools? )?(?:are|is) "
+        r"(?:unsafe|insecure|deprecated|broken|unreliable|outdated)\b|\b(?:by|and) calling this "
+        r"tool first\b|\bwhen(?:ever)? (?:any|the|a|another|some) (?:\w+ ){0,2}tool is (?:used"
+        r"|called|invoked|run)\b"
+        + gap(80)
+        + r"\b(?:replace|change|add|redirect|use|append|include|send|set|substitut|alter)"
+        r"|\bmodif(?:y|ies) (?:the )?(?:results?|outputs?|arguments?|responses?|behaviou?r"
+        r"|calls?) of (?:the )?[\w-]*[_a-z]\w*_\w+",
+    ),
+    rule(
+        "steers_tools",
+        "replaces |do not use the|don't use the|compromised|previous tool|other tool|"
+        "every file operation|instead",
+        r"\bthis (?:tool|function|server) (?:replaces|supersedes|overrides|shadows) (?:the "
+        r")?[\w-]+|\b(?:do not|don't|never) use the (?:built-?in|official|standard|default|native"
+        r"|original|system) (?:\w+ ){0,2}?(?:tools?|search|functions?|version)\b|\b(?:it is|they "
+        r"are|is|are) compromised\b|\bprevious tools?(?:'s|s')? (?:results?|outputs?|answers?)(?: "
+        r"\w+)? (?:were|was|are|is) (?:wrong|invalid|false|stale)",
+    ),
+    rule(
+        "takes_conversation",
+        "conversation|chat|messages|prompt",
+        r"\b(?:entire|full|complete|whole|all (?:of )?(?:the )?(?:previous|prior|subsequent|past)"
+        r"|last \d+|subsequent|user's)(?: \w+){0,2}? (?:conversation|chat|messages|prompt"
+        r"|dialogue)\b"
+        + gap(60)
+        + r"\b(?:suppl|provid|pass|includ|put|append|hand|sen[dt]|forward|cop|attach|insert|embed"
+        r"|be (?:placed|written)|in the|into the|to this|to the)\w*|\b(?:pass|includ|put|append"
+        r"|hand|sen[dt]|forward|cop|attach|insert|embed|suppl|provid|write)\w*\b(?: \w+){0,4} "
+        r"(?:entire|full|complete|whole|all (?:of )?(?:the )?(?:previous|prior|subsequent|past"
+        r"|user|system)|last \d+|subsequent|(?:your|its|the) system|system|user's(?: full| "
+        r"whole)?)(?: \w+){0,2}? (?:conversation|chat|messages|prompt|dialogue|context)\b",
+    ),
+)

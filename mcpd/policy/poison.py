@@ -1,0 +1,199 @@
+"""What in a server's definitions tries to be more than a definition (n18).
+
+Hard flags hold the definition until a person accepts it, whatever the trust: characters that nobody sees,
+commands and orders in an encoding. Soft flags are shown to whoever approves, with the words that fit. All
+rules and their rates on real tools: search-and-leaks reference 3.1 and 3.3.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from mcpd.catalog.plain import is_plain
+from mcpd.policy import hidden, payloads
+from mcpd.policy.payloads import Room
+from mcpd.policy.phrases import find as phrases
+
+#: Characters of a text that a flag repeats.
+_WORDS: Final = 160
+#: Characters shown on each side of what fits.
+_AROUND: Final = 24
+#: Characters of a definition in which phrases are looked for; hostile text takes up to 10 us a character.
+_READ: Final = 16_000
+#: Flags of one definition; one is enough to hold it.
+_MOST: Final = 20
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """One thing to know before anybody says yes."""
+
+    code: str
+    """A stable word: "hidden", "payload", "shadow", "imitation", or a rule of `phrases`, "long"."""
+    hard: bool
+    where: str
+    """Where it stands, such as "inputSchema.properties.path.description"."""
+    words: str
+    """What fits, nothing hidden in it; of a payload what it decodes to."""
+
+
+class Text(NamedTuple):
+    """One string that a model reads."""
+
+    where: str
+    text: str
+
+
+def texts(entry: bytes) -> tuple[Text, ...]:
+    """All strings of a definition, keys included: a model reads these as well. `entry` is its JSON text."""
+    return tuple(_strings("", msgspec.json.decode(entry)))
+
+
+def _strings(where: str, value: object) -> Iterator[Text]:
+    if isinstance(value, str):
+        yield Text(where, value)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            inside = f"{where}.{key}" if where else key
+            if not _NAME.fullmatch(key):
+                yield Text(f"a name in {where}" if where else "a name", key)
+            yield from _strings(inside, each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(where, each)
+
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.$-]{1,15}")
+
+
+def hard(entry: bytes, room: Room | None = None) -> tuple[Flag, ...]:
+    """The flags for which a definition is held; empty, at little cost, for nearly all."""
+    if is_plain(entry):
+        return ()
+    return tuple(_hard(texts(entry), room))[:_MOST]
+
+
+def _hard(strings: Iterable[Text], room: Room | None) -> Iterator[Flag]:
+    for where, text in strings:
+        for run in hidden.find(text):
+            said = hidden.spelled(text, run)
+            words = _shown(text, run.at, run.end) + (f' (it spells "{said[:_WORDS]}")' if said else "")
+            yield Flag("hidden", True, _place(where), words)
+        for payload in payloads.find(text, room):
+            yield Flag("payload", True, _place(where), _cut(payload.decoded))
+
+
+def soft(entry: bytes) -> tuple[Flag, ...]:
+    """The phrases in a definition that a person should have read; 0.1 ms a tool, so for where one looks."""
+    strings, beyond = _beginning(texts(entry))
+    # Most have none, and one text is searched faster than many.
+    if not beyond and not phrases.find(phrases.folded("\n\n".join([each.text for each in strings]))):
+        return ()
+    found: dict[str, Flag] = {}
+    if beyond:
+        words = f"its text goes on for {beyond:,} characters after those that were looked at"
+        found["long"] = Flag("long", False, _place(strings[-1].where), words)
+    for where, text in strings:
+        folded = phrases.folded(text)
+        for phrase in phrases.find(folded):
+            words = _shown(folded, phrase.at, phrase.end)
+            found.setdefault(phrase.code, Flag(phrase.code, False, _place(where), words))
+    return tuple(found.values())[:_MOST]
+
+
+def _beginning(strings: tuple[Text, ...]) -> tuple[list[Text], int]:
+    """As many strings as are looked at, and the characters of the rest."""
+    kept = []
+    left = _READ
+    beyond = 0
+    for where, text in strings:
+        if left > 0:
+            kept.append(Text(where, text[:left]))
+        beyond += max(0, len(text) - max(0, left))
+        left -= len(text)
+    return kept, beyond
+
+
+def _shown(text: str, at: int, end: int) -> str:
+    """The place in its surroundings, hidden characters as marks."""
+    first, last = max(0, at - _AROUND), min(len(text), end + _AROUND)
+    cut = f"{'...' if first else ''}{text[first:last]}{'...' if last < len(text) else ''}"
+    return _cut(cut)
+
+
+def _cut(text: str) -> str:
+    text = " ".join(hidden.strip(text)[0].split())
+    return text if len(text) <= _WORDS else f"{text[: _WORDS - 3]}..."
+
+
+def _place(where: str) -> str:
+    return _cut(where) or "instructions"
+
+
+# ------------------------------------------------------------------ tools of other servers
+
+
+class Known(NamedTuple):
+    """Another server's tool, as far as it can be imitated."""
+
+    server: str
+    name: str
+    description: str
+
+
+def plain_name(name: str) -> str:
+    """A tool's name as people take it for the same: case, separators and compatibility forms aside."""
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name).casefold())
+
+
+def by_name(known: Iterable[Known]) -> Mapping[str, tuple[Known, ...]]:
+    """Tools by their plain names, for `shadows`."""
+    found: dict[str, tuple[Known, ...]] = {}
+    for each in known:
+        key = plain_name(each.name)
+        found[key] = (*found.get(key, ()), each)
+    return found
+
+
+#: Names of two words and more, which no sentence has by chance: snake_case, kebab-case, camelCase.
+_DISTINCTIVE: Final = re.compile(
+    r"\b[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)+\b|\b[a-z]+[a-z0-9]*(?:[A-Z][a-z0-9]+)+\b"
+)
+_WORD: Final = re.compile(r"\w+")
+#: Words in which descriptions say nothing of their own.
+_COMMON: Final = frozenset(
+    {"a", "an", "and", "the", "of", "to", "in", "on", "for", "with", "by", "or", "from", "via", "between"}
+    | {"is", "are", "this", "that", "it", "its"}
+)
+#: Shared words, of all words of both, from which on two descriptions are nearly equal.
+_NEAR: Final = 0.6
+
+Shadow = Literal["shadow", "imitation"]
+
+
+def shadows(
+    server: str, name: str, description: str, others: Mapping[str, tuple[Known, ...]]
+) -> tuple[Flag, ...]:
+    """Whether a tool speaks of, or looks like, a tool of another server; `others` is of `by_name`, and may
+    hold the server's own tools too: of those it may speak."""
+    found = []
+    for other in others.get(plain_name(name), ()):
+        if other.server != server and _likeness(description, other.description) >= _NEAR:
+            words = f'nearly the same words as "{other.name}" of server "{other.server}"'
+            found.append(Flag("imitation", False, "description", _cut(words)))
+    for mention in dict.fromkeys(_DISTINCTIVE.findall(description)):
+        meant = others.get(plain_name(mention), ())
+        if meant and plain_name(mention) != plain_name(name) and all(each.server != server for each in meant):
+            words = f'speaks of "{mention}" of server "{meant[0].server}"'
+            found.append(Flag("shadow", False, "description", _cut(words)))
+    return tuple(found)[:_MOST]
+
+
+def _likeness(one: str, other: str) -> float:
+    """Shared words of all words, 0 to 1; texts without words of their own are not alike."""
+    a, b = ({word.casefold() for word in _WORD.findall(text)} - _COMMON for text in (one, other))
+    return len(a & b) / len(a | b) if a and b else 0.0
