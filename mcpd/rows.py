@@ -383,9 +383,14 @@ def may_use(agent: Agent, server: str, tool: str) -> bool:
     """Patterns are tried on the original and on the exported spellings (a26, a29)."""
     if agent.allowed_tools is None and not agent.denied_tools:
         return True
+    return not barred(agent, server, tool)
+
+
+def barred(agent: Agent, server: str, tool: str) -> str:
+    """The rule by which the agent may not use it; empty where it may."""
     pair = (server, tool)
     exported = names.export(*pair, agent.spelling)
-    return rules.may_use(agent, (names.original(*pair), exported, *_marked(agent, pair)))
+    return rules.barred(agent, (names.original(*pair), exported, *_marked(agent, pair)))
 
 
 def _spellings(agent: Agent, pair: names.Pair, name: str, only: str) -> tuple[str, ...]:
