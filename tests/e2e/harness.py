@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import tomli_w
 import trio
 
+from tests import visitor
 from tests.conftest import Home
 
 LIVELY = Path(__file__).parents[1] / "servers" / "lively.py"
@@ -358,7 +359,8 @@ async def attached(
     daemon: Daemon, agent: str = "default", revision: str = "2025-11-25", attach: dict[str, Any] | None = None
 ) -> AsyncIterator[Agent]:
     """An agent that has said hello; `attach` is the content of the attach line (DESIGN 3)."""
-    stream = await trio.open_unix_socket(str(daemon.sockets / "agents" / agent / "mcp.sock"))
+    sock = visitor.connect(str(daemon.sockets / "agents" / agent / "mcp.sock"))
+    stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
     failure: Exception | None = None
     async with stream, trio.open_nursery() as nursery:
         client = Agent(stream)
