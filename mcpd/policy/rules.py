@@ -229,11 +229,6 @@ def _at_least(least: Approval, settings: Defaults) -> Approval | None:
     return None if approval_rank(settings.approval) > approval_rank(least) else least
 
 
-def may_use(agent: AgentFacts, spellings: Sequence[str]) -> bool:
-    """Whether an agent may use the tool that has these names, original and exported (a29, D11)."""
-    return not barred(agent, spellings)
-
-
 def barred(agent: AgentFacts, spellings: Sequence[str]) -> str:
     """The rule by which an agent may not use the tool that has these names; empty where it may (a29, D11)."""
     for pattern in agent.denied_tools:
@@ -248,7 +243,7 @@ def barred(agent: AgentFacts, spellings: Sequence[str]) -> str:
 def may_use_server(agent: AgentFacts, server: str) -> bool:
     """Whether an agent may use any tool that the server has or could come to have.
 
-    Decides about connecting (b01); each tool is then asked for by `may_use`. So it may say
+    Decides about connecting (b01); each tool is then asked for by `barred`. So it may say
     yes too often, where several denials together leave nothing, and never no too often.
     """
     heads = (original(server, ""), prefix(server, agent.spelling))

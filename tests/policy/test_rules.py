@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcpd.catalog.names import Spelling, export, original
 from mcpd.catalog.tool import Annotations, Tool, read_tools
 from mcpd.config.spec import Agent, Settings
-from mcpd.policy.rules import Ruling, may_replay, may_use, may_use_server, resolve
+from mcpd.policy.rules import Ruling, barred, may_replay, may_use_server, resolve
 from mcpd.policy.terms import APPROVALS, RISKS, Approval, Policy, Replay, Risk, approval_rank, risk_rank
 
 READ = Annotations(read_only_hint=True)
@@ -245,7 +245,7 @@ def agent(
 
 
 def may(who: Agent, server: str, tool: str) -> bool:
-    return may_use(who, (original(server, tool), export(server, tool, who.spelling)))
+    return not barred(who, (original(server, tool), export(server, tool, who.spelling)))
 
 
 @pytest.mark.parametrize(
