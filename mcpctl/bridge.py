@@ -24,6 +24,7 @@ CHUNK = 65536
 OPTIONS = {
     "agent": "the agent that this is; its own socket is used where there is one",
     "server": "show one server alone, with its own names",
+    "without": "leave this server out; may be given several times",
     "root": "the project's folder",
     "socket": "the agent socket, or the control socket beside it",
 }
@@ -54,7 +55,9 @@ def parse(words: list[str]) -> tuple[dict[str, str], bool]:
             given = value if has_value else next(rest, None)
             if not given:
                 raise CallError("usage", f'no value for "{name}"')
-            options[name[2:]] = given
+            # Of a server to leave out there may be several; their names have no comma.
+            before = options.get("without") if name == "--without" else None
+            options[name[2:]] = f"{before},{given}" if before else given
         else:
             raise CallError("usage", f'unknown argument "{word}"', "see: mcpctl bridge --help")
     return options, spawn
@@ -71,7 +74,8 @@ def run(options: dict[str, str], *, spawn: bool) -> int:
 
         attached = start.ensure(place, lambda: attach(place, agent), spawn=spawn and not sandboxed(place))
     sock, own = attached
-    told: dict[str, str] = {name: options[name] for name in ("agent", "server", "root") if name in options}
+    names = ("agent", "server", "without", "root")
+    told: dict[str, str] = {name: options[name] for name in names if name in options}
     if own:
         told.pop("agent", None)
     if "root" in told:
@@ -118,9 +122,13 @@ def attach(place: paths.Place, agent: str) -> tuple[_socket.socket, bool] | None
 
 def attach_line(told: dict[str, str]) -> bytes:
     """The line with which a connection says who it is (DESIGN 3)."""
-    members = ",".join(f"{quoted(name)}:{quoted(value)}" for name, value in told.items())
+    members = ",".join(f"{quoted(name)}:{told_value(name, value)}" for name, value in told.items())
     line = f'{{"jsonrpc":"2.0","method":"notifications/dev.mcpd/attach","params":{{{members}}}}}\n'
     return line.encode()
+
+
+def told_value(name: str, value: str) -> str:
+    return f"[{','.join(map(quoted, value.split(',')))}]" if name == "without" else quoted(value)
 
 
 def quoted(text: str) -> str:

@@ -40,6 +40,7 @@ MODULES = {
     "deny": "approvals",
     "grants": "grants",
     "revoke": "grants",
+    "agents": "agents",
     "bridge": "bridge",
     "journal": "journal",
     "endpoint": "endpoint",

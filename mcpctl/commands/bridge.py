@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
 def run(options: Namespace) -> int:
     """Attach the host that runs this: MCP on stdin and stdout."""
+    options.without = ",".join(options.without)
     given = {name: value for name in bridge.OPTIONS if (value := getattr(options, name))}
     return bridge.run(given, spawn=not options.no_spawn)
 
 
 def _bridge(arguments: Arguments) -> None:
     for name, text in bridge.OPTIONS.items():
-        if name != "socket":
+        if name == "without":
+            arguments.add_argument("--without", action="append", default=[], metavar="SERVER", help=text)
+        elif name != "socket":
             arguments.add_argument(f"--{name}", metavar=METAVARS[name], help=text)
 
 

@@ -67,9 +67,11 @@ def read_all(connection: socket.socket) -> bytes:
         (["--root", "."], {"root": "{folder}"}),
         (["--agent", "coder", "--server", "fs"], {"agent": "coder", "server": "fs"}),
         (["--agent", "default"], None),
+        (["--without", "fs"], {"without": ["fs"]}),
+        (["--without", "fs", "--root=.", "--without=web"], {"without": ["fs", "web"], "root": "{folder}"}),
     ],
 )
-def test_the_first_line(folder: Path, words: list[str], attached: dict[str, str] | None) -> None:
+def test_the_first_line(folder: Path, words: list[str], attached: dict[str, Any] | None) -> None:
     with Listener(folder) as listener:
         done = start(folder, *words)
         with listener.accept() as connection:
