@@ -20,13 +20,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = ROOT / "tests/servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 PYTHON = [sys.executable, "-I", "-m"]
-# A demo server that the person at the keyboard started: its tools may run without a question.
 DEFINITION = """\
 schema = 1
 command = {command}
 args = [{script}, "stdio"]
-default_policy = {{ risk = "low", approval = "never" }}
 """
+# One of its tools may run without a question; about all others a person is asked.
+POLICY = """\
+schema = 1
+[tool_policies]
+"everything__get-sum" = { risk = "low", approval = "never" }
+"""
+GRANT = ["grants", "add", "everything__echo", "--agent", "default", "--for", "1h"]
 
 
 class Broken(Exception):
@@ -101,8 +106,11 @@ def serves(daemon: subprocess.Popen[bytes], control: Path) -> bool:
 
 
 @contextmanager
-def attached(name: str, environ: dict[str, str], *how: str) -> Iterator[None]:
-    """One agent in a process of its own, attached until the block ends; its lines are passed on."""
+def attached(name: str, environ: dict[str, str], *how: str, asks: bool = False) -> Iterator[None]:
+    """One agent in a process of its own, attached until the block ends; its lines are passed on.
+
+    `asks`: mcpd asks about its first call, which is answered here, as a person would.
+    """
     agent = subprocess.Popen(
         [sys.executable, "-I", str(ROOT / "packaging/demo_agent.py"), name, *how],
         env=environ,
@@ -113,6 +121,8 @@ def attached(name: str, environ: dict[str, str], *how: str) -> Iterator[None]:
     assert agent.stdin is not None
     assert agent.stdout is not None
     with agent:
+        if asks:
+            approve(environ)
         for line in agent.stdout:
             if line == "done\n":
                 break
@@ -127,10 +137,26 @@ def attached(name: str, environ: dict[str, str], *how: str) -> Iterator[None]:
 
 def mcpctl(environ: dict[str, str], *arguments: str) -> str:
     command = [*PYTHON, "mcpctl", *arguments]
-    done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, timeout=30, check=False)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30, check=False)
     if done.returncode:
+        print(done.stderr, end="", file=sys.stderr)
         raise Broken(f"cannot go on: mcpctl {' '.join(arguments)} ended with exit code {done.returncode}")
     return done.stdout
+
+
+def approve(environ: dict[str, str]) -> None:
+    """Wait for the question, show it, and say yes."""
+    found: list[Any] = []
+
+    def asked() -> bool:
+        found[:] = json.loads(mcpctl(environ, "--json", "approvals"))["approvals"]
+        return bool(found)
+
+    wait_for("the question about an agent's first call", asked, 20)
+    for line in mcpctl(environ, "approvals").splitlines():
+        print("   ", line)
+    print(f"    $ mcpctl approve {found[0]['id']}")
+    print("   ", mcpctl(environ, "approve", found[0]["id"]), end="")
 
 
 def demonstrate(home: Path) -> int:
@@ -144,13 +170,18 @@ def demonstrate(home: Path) -> int:
     definition.write_text(
         DEFINITION.format(command=json.dumps(os.path.realpath(node)), script=json.dumps(str(SERVER)))
     )
+    (definition.parent.parent / "config.toml").write_text(POLICY)
 
     with running_daemon(home, environ) as daemon:
         wait_for("the start of mcpd", lambda: serves(daemon, runtime / "control.sock"), 20)
         print(f"mcpd runs (pid {daemon.pid}) with its sockets in {runtime}")
         with ExitStack() as agents:
             bridge = [*PYTHON, "mcpctl", "bridge"]
-            agents.enter_context(attached("agent-1", environ, "bridge", *bridge))
+            print("the first call of a tool that nobody has approved waits for a person:")
+            agents.enter_context(attached("agent-1", environ, "bridge", *bridge, asks=True))
+            print("a grant answers the next one:")
+            print(f"    $ mcpctl {' '.join(GRANT)}")
+            mcpctl(environ, *GRANT)
             agents.enter_context(
                 attached("agent-2", environ, "socket", str(runtime / "agents/default/mcp.sock"))
             )
