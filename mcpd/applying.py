@@ -7,8 +7,7 @@ swapped in without a checkpoint, so nobody sees half of it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import trio
@@ -23,6 +22,7 @@ from mcpd.config.spec import Config, Problem, Server
 from mcpd.errors import Failure
 from mcpd.journal import Entry
 from mcpd.journal.store import kept
+from mcpd.policy.leaks.values import Held, of_definition
 
 log = logging.getLogger(__name__)
 
@@ -104,12 +104,13 @@ def _without_moved(broker: Broker, found: Config) -> tuple[Config, dict[str, str
 
 def is_moved(broker: Broker, server: Server) -> bool:
     """Whether a definition leads elsewhere than the accepted one, and something is filed there (n24)."""
-    return terms.moved(broker.accepted.server(server.name), server, partial(is_filed, broker))
+    return terms.moved(broker.accepted.server(server.name), server, lambda name: bool(filed(broker, name)))
 
 
-def is_filed(broker: Broker, name: str) -> bool:
-    """Whether a person has agreed to anything about a server of this name, whatever it was then."""
-    return broker.trust.filed(name) or broker.grants.filed(name)
+def filed(broker: Broker, name: str) -> tuple[str, ...]:
+    """What a person has agreed to about a server of this name, whatever it was then, in words."""
+    books = {"trust": broker.trust, "grants": broker.grants}
+    return tuple(word for word, book in books.items() if book.filed(name))
 
 
 async def watched(broker: Broker) -> None:
@@ -187,8 +188,15 @@ def install(
     broker.config, broker.held, broker.waiting = config, dict(held), dict(waiting)
     every = replace(config, servers={**config.servers, **waiting})
     broker.journal.keep = kept(config.settings)
+    broker.held_values.hold(_held(every))
     broker.fleet.apply(every, broker.state.switched_off(), held, frozenset(waiting), connect=connect)
     keep_accepted(broker)
+
+
+def _held(config: Config) -> Iterator[Held]:
+    """What mcpd holds for its servers, those that do not start included (n17)."""
+    for server in config.servers.values():
+        yield from of_definition(server.name, server.env, server.headers, server.url)
 
 
 def keep_accepted(broker: Broker) -> None:

@@ -24,6 +24,7 @@ from mcpd.errors import Failure
 from mcpd.journal import Journal
 from mcpd.protocol.abilities import Ability
 from mcpd.rows import ViewKey
+from mcpd.secrets.held import HeldValues
 from mcpd.tasks import Tasks
 from mcpd.transport.pending import Asker
 from mcpd.upstream.fleet import Fleet
@@ -140,6 +141,8 @@ class Broker:
     """Seconds since the epoch."""
     secret: bytes
     """Random for this run; authenticates cursors."""
+    held_values: HeldValues = field(default_factory=HeldValues)
+    """What nobody but its server is to read (n17)."""
     stop: trio.Event = field(default_factory=trio.Event)
     session_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     sessions: dict[str, AttachedSession] = field(default_factory=dict)

@@ -37,6 +37,7 @@ from mcpd.daemon.paths import Paths
 from mcpd.daemon.sockets import Doors
 from mcpd.errors import Failure
 from mcpd.journal import Journal
+from mcpd.secrets.held import HeldValues
 from mcpd.transport import sweep
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
@@ -58,7 +59,8 @@ BLIND = 30.0
 
 def run(paths: Paths, lock: Lock, guard: Guard, *, on_demand: bool) -> None:
     """Be the daemon until somebody stops it. Raises Failure when it cannot start."""
-    logs.set_up(paths.log_file, on_demand=on_demand)
+    held_values = HeldValues()
+    logs.set_up(paths.log_file, on_demand=on_demand).redact = held_values.text
     process.keep_large_blocks()
     open_files = process.raise_file_limit()
     orphans.adopt()
@@ -67,7 +69,7 @@ def run(paths: Paths, lock: Lock, guard: Guard, *, on_demand: bool) -> None:
     guard.watch(ours)
     _end_leftovers(partial(sweep.clear_others, paths.runtime_id, instance, guard.pid))
     try:
-        trio.run(partial(serve, paths, lock, guard, instance, open_files, on_demand=on_demand))
+        trio.run(partial(serve, paths, lock, guard, instance, open_files, held_values, on_demand=on_demand))
     except Failure:
         raise
     except BaseException:
@@ -89,12 +91,19 @@ def _end_leftovers(clear: Callable[[], tuple[list[sweep.Process], list[sweep.Pro
 
 
 async def serve(
-    paths: Paths, lock: Lock, guard: Guard, instance: str, open_files: int, *, on_demand: bool
+    paths: Paths,
+    lock: Lock,
+    guard: Guard,
+    instance: str,
+    open_files: int,
+    held_values: HeldValues,
+    *,
+    on_demand: bool,
 ) -> None:
     """Everything between lock and guard. Raises Failure when a socket or a database cannot be had."""
     # Armed before the files are read, so that no change in between is missed.
     watch = _watch(paths.config, paths.servers_dir)
-    broker = _open(paths, guard, instance, open_files)
+    broker = _open(paths, guard, instance, open_files, held_values)
     doors = Doors(
         paths,
         lock,
@@ -125,7 +134,7 @@ async def serve(
     broker.store.close()
 
 
-def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
+def _open(paths: Paths, guard: Guard, instance: str, open_files: int, held_values: HeldValues) -> Broker:
     """All owners, with what the files say. A broken configuration is something to show, not to stop for.
 
     Raises Failure when state.db cannot be had.
@@ -135,11 +144,11 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
     store = Store(Path(paths.state_db))
     cache = CatalogCache(Path(paths.cache))
     marker = f"{paths.runtime_id}.{instance}."
-    fleet = Fleet(changes, cache, environ, marker, open_files, guard.add, guard.remove)
+    fleet = Fleet(changes, cache, environ, marker, open_files, guard.add, guard.remove, held_values.text)
     broker = Broker(
         config=Config(),
         fleet=fleet,
-        journal=Journal(Path(paths.journal_db)),
+        journal=Journal(Path(paths.journal_db), redactor=held_values),
         store=store,
         changes=changes,
         config_dir=paths.config,
@@ -149,6 +158,7 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int) -> Broker:
         instance=instance,
         started=time.time(),
         secret=secrets.token_bytes(32),
+        held_values=held_values,
     )
     # A lazy server starts when somebody wants it, not because the daemon did (D5, b01).
     applying.start(broker)

@@ -15,6 +15,7 @@ import resource
 import signal
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 
 import trio
@@ -42,35 +43,33 @@ LAST_WORDS = 0.5
 
 STDERR_LINES = 200
 STDERR_LINE = 8192
+#: Bytes of a line that are looked through, so that no half of a secret is left where the line is cut.
+_READ = STDERR_LINE + 4096
 
 
 class StderrRing:
-    """The last lines that a server wrote beside the protocol; survives its restarts (n16).
+    """The last lines that a server wrote beside the protocol; survives its restarts (n16)."""
 
-    `hidden` are values that mcpd holds for the server; they stand nowhere in what is kept (n17).
-    """
-
-    def __init__(self) -> None:
-        self.hidden: tuple[str, ...] = ()
+    def __init__(self, redact: Callable[[str], str] = str) -> None:
+        """`redact` takes out of a text what nobody is to read (n17)."""
+        self._redact = redact
         self._lines: deque[tuple[float, str]] = deque(maxlen=STDERR_LINES)
         self._part = b""
 
     def feed(self, chunk: bytes) -> None:
         *lines, self._part = (self._part + chunk).split(b"\n")
         for line in lines:
-            self.add(line[:STDERR_LINE].decode("utf-8", "replace").rstrip("\r"))
-        if len(self._part) > STDERR_LINE:
+            self.add(line[:_READ].decode("utf-8", "replace").rstrip("\r"))
+        if len(self._part) > _READ:
             # Only the head of an endless line is kept.
-            self._part = self._part[:STDERR_LINE]
+            self._part = self._part[:_READ]
 
     def add(self, text: str) -> None:
         self._lines.append((time.time(), self.clean(text)[:STDERR_LINE]))
 
     def clean(self, text: str) -> str:
-        """Words of the server's as one line, without what mcpd holds for it."""
-        for value in self.hidden:
-            text = text.replace(value, "[SECRET]")
-        return text.replace("\n", " ").replace("\r", " ")
+        """Words of the server's as one line, redacted."""
+        return self._redact(text).replace("\n", " ").replace("\r", " ")
 
     def flush(self) -> None:
         """Keep an unfinished last line as well."""

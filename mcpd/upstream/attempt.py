@@ -50,6 +50,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     cannot be asked unasked."""
     available: Callable[[str, Scope], Ability]
     """What the attached sessions that may use the server of this name can be asked."""
+    redact: Callable[[str], str] = str
+    """Takes out of a server's words what nobody is to read (n17)."""
 
 
 def opening_for(server: Server, known: str, capabilities: dict[str, Any]) -> Opening:

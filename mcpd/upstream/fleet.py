@@ -61,9 +61,11 @@ class Fleet:
         open_files: int | None = None,
         spawned: Callable[[int], None] = lambda pid: None,
         ended: Callable[[int], None] = lambda pid: None,
+        redact: Callable[[str], str] = str,
     ) -> None:
         """`marker`: prefix of the marker of every child; `open_files`: the soft limit children get;
-        `spawned` and `ended` are told the pid of each server process, for who must know when mcpd dies."""
+        `spawned` and `ended` are told the pid of each server process, for who must know when mcpd dies;
+        `redact` takes out of servers' words what nobody is to read (n17)."""
         self.changes = changes
         self.sole: Callable[[str, Scope], Asker | None] = lambda server, scope: None
         """The one session that may use a server, by the instance of this scope, see `Surroundings`."""
@@ -84,6 +86,7 @@ class Fleet:
             ended=ended,
             sole=lambda server, scope: self.sole(server, scope),
             available=lambda server, scope: self.available(server, scope),
+            redact=redact,
         )
         self._upstreams: dict[str, Upstream] = {}
         """The main instances."""

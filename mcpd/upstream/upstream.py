@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import msgspec
 import trio
@@ -46,8 +45,6 @@ CATALOGUE_ONLY = 60.0
 #: Characters of the words in a status.
 ERROR_LENGTH = 1500
 
-#: Values shorter than this are words of their own too often to be hidden (n17).
-SHORTEST_SECRET = 8
 
 #: A list or a call waits this long for the refetch after a list_changed notice (a22).
 FRESH_WAIT = 5.0
@@ -87,7 +84,7 @@ class Upstream:
         """Called when a turn is over; the fleet listens."""
         self.connection: Connection | None = None
         self.status = Status()
-        self.ring = StderrRing()
+        self.ring = StderrRing(around.redact)
         self.held = ""
         """What waits for `reload` or `accept`, in words (a03, n24); what runs goes on meanwhile."""
         self._idle_after = 0.0
@@ -631,9 +628,8 @@ class Upstream:
             self._around.changes.publish("catalog", self.name)
 
     def _restore(self) -> None:
-        """Begin with the cached catalogue of this definition, and with its secrets."""
+        """Begin with the cached catalogue of this definition."""
         server = self.definition
-        self.ring.hidden = _held_values(server)
         if self.main is not self:
             self._keeper.follow(self.main._keeper)
             known = self.main.status
@@ -657,13 +653,3 @@ class Upstream:
 
     def _remark(self, text: str) -> None:
         self.ring.add(f"[mcpd] {text}")
-
-
-def _held_values(definition: Server | Faulty) -> tuple[str, ...]:
-    """The values of a definition that must not be repeated, the longest first."""
-    if not isinstance(definition, Server):
-        return ()
-    values = {*definition.env.values(), *definition.headers.values(), urlsplit(definition.url).query}
-    # A server may repeat a token without the scheme in front of it (RFC 9110 11.4).
-    values |= {value.partition(" ")[2] for value in definition.headers.values()}
-    return tuple(sorted((v for v in values if len(v) >= SHORTEST_SECRET), key=len, reverse=True))

@@ -20,6 +20,8 @@ from mcpd.api.status import Status
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Faulty, Server
 from mcpd.errors import Failure
+from mcpd.policy.leaks.values import of_definition
+from mcpd.secrets.held import HeldValues
 from mcpd.transport import sweep
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
@@ -36,9 +38,12 @@ def tiny(*args: str, **fields: Any) -> Server:
 
 
 @asynccontextmanager
-async def fleet_of(*servers: Server | Faulty, cache: Path, connect: bool = True) -> AsyncIterator[Fleet]:
+async def fleet_of(
+    *servers: Server | Faulty, cache: Path, connect: bool = True, redact: Callable[[str], str] = str
+) -> AsyncIterator[Fleet]:
     """A running fleet; when it is over, none of its processes may be left."""
-    fleet = Fleet(Changes(), CatalogCache(cache), {"PATH": os.environ["PATH"], "HOME": "/"}, MARKER)
+    environ = {"PATH": os.environ["PATH"], "HOME": "/"}
+    fleet = Fleet(Changes(), CatalogCache(cache), environ, MARKER, redact=redact)
     fleet.apply(config_of(*servers), frozenset(), {}, connect=connect)
     async with trio.open_nursery() as nursery:
         await nursery.start(fleet.run)
@@ -359,12 +364,14 @@ async def test_what_a_server_says_does_not_repeat_what_mcpd_holds_for_it(
     server = msgspec.structs.replace(
         tiny(), args=("-c", script), env={"KEY": "sk-very-secret-value", "NAME": "alice"}
     )
-    async with fleet_of(server, cache=tmp_path) as fleet:
+    held_values = HeldValues()
+    held_values.hold(of_definition("tiny", server.env, {}, ""))
+    async with fleet_of(server, cache=tmp_path, redact=held_values.text) as fleet:
         upstream = fleet.find("tiny")
         status = await until(upstream, fleet, is_state("failed"))
         kept = " ".join(text for _, text in upstream.ring.last(50))
         for words in (status.error, kept):
-            assert "cannot log in with [SECRET] as alice" in words
+            assert "cannot log in with [redacted:KEY] as alice" in words
         assert "sk-very-secret-value" not in caplog.text
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -44,6 +44,18 @@ class Held(NamedTuple):
     name: str
     """Its variable or header."""
     value: str
+
+
+def of_definition(
+    server: str, env: Mapping[str, str], headers: Mapping[str, str], url: str
+) -> Iterator[Held]:
+    """The match values of everything that a definition gives its server."""
+    for name, value in env.items():
+        yield from matched(server, name, value, header=False)
+    for name, value in headers.items():
+        yield from matched(server, name, value, header=True)
+    if url:
+        yield from matched(server, "url", url, header=False)
 
 
 def matched(server: str, name: str, value: str, *, header: bool) -> Iterator[Held]:
@@ -90,8 +102,10 @@ def _inside(url: str) -> Iterator[tuple[str, str]]:
     if password:
         yield password, "password"
         yield unquote(password), "password"
-    for piece in (*parts.path.split("/"), *(pair.partition("=")[2] for pair in parts.query.split("&"))):
-        if _RANDOM.fullmatch(piece):
+    pairs = [pair.partition("=") for pair in parts.query.split("&")]
+    pieces = [("", piece) for piece in parts.path.split("/")] + [(name, piece) for name, _, piece in pairs]
+    for name, piece in pieces:
+        if _RANDOM.fullmatch(piece) or _TELLING.search(name):
             yield piece, "token"
             yield unquote(piece), "token"
 
