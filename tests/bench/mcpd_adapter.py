@@ -105,4 +105,16 @@ class Mcpd(UnixLineTarget):  # type: ignore[misc]
             params = {"cursor": answer["result"]["nextCursor"]}
 
 
-TARGETS = {"mcpd": Mcpd}
+class Seam(Mcpd):
+    """Without policy, leak scans and journal; see seam.py."""
+
+    name = "seam"
+
+    def command(self, config_path: str, sock_path: str) -> list[str]:
+        return [sys.executable, str(Path(__file__).with_name("seam.py")), "run"]
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+TARGETS = {"mcpd": Mcpd, "seam": Seam}
