@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import sqlite3
 
 import pytest
@@ -11,6 +10,7 @@ from mcpd import admin, applying
 from mcpd.api.servers import AddServer
 from mcpd.api.status import Status
 from mcpd.errors import Failure
+from tests import visitor
 from tests.conftest import Home
 from tests.control.world import World, running, tiny, write_config, write_server
 
@@ -162,7 +162,7 @@ async def test_reload_shows_what_it_applies_and_it_is_recorded_a03_n12(home: Hom
         ("change", "watch", "", "", "servers.tiny:"),
         ("change", "servers.disable", "tiny", "no_such_server", ""),
     ]
-    assert entries[0].pid == os.getpid()
+    assert entries[0].pid == visitor.pid()
 
 
 async def test_a_full_disk_keeps_no_server_running(home: Home, real_clock: None) -> None:

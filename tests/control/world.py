@@ -22,6 +22,7 @@ from mcpd.control import listener
 from mcpd.journal import Journal
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
+from tests import visitor
 from tests.conftest import Home
 
 CHECKOUT = Path(__file__).parents[2]
@@ -113,8 +114,8 @@ class World:
         self.clients: list[Client] = []
 
     async def operator(self) -> Client:
-        """A new connection to the control socket."""
-        ours, theirs = trio.socket.socketpair()
+        """A new connection to the control socket, by a process that is no agent's."""
+        ours, theirs = map(trio.socket.from_stdlib_socket, visitor.pair())
         self.nursery.start_soon(listener.serve, self.broker, trio.SocketStream(theirs))
         client = Client(trio.SocketStream(ours))
         self.clients.append(client)
