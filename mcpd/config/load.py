@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -36,6 +36,13 @@ MAX_FILES = 1000
 MAIN = "config.toml"
 _TABLES = ("schema", "servers_dir", "defaults", "servers", "tool_policies", "agents", "overrides")
 _LATER = frozenset({"tool_profiles", "secrets"})
+
+
+class Draft(NamedTuple):
+    """What one of the files could say in place of what it says."""
+
+    file: Path
+    data: bytes
 
 
 class Unreadable(Exception):
@@ -71,14 +78,20 @@ def load(config_dir: Path, environ: Mapping[str, str], servers_dir: str = "") ->
         )
 
 
-def reload(config_dir: Path, environ: Mapping[str, str], servers_dir: Path | None = None) -> Config:
+def reload(
+    config_dir: Path,
+    environ: Mapping[str, str],
+    servers_dir: Path | None = None,
+    draft: Draft | None = None,
+) -> Config:
     """What the files say now. `servers_dir`: read the servers' files there, whatever the setting says.
 
-    Raises Failure("config_invalid") with `file`, `place` and `reason` when config.toml
-    cannot be read: the caller keeps what it has.
+    `draft`: what they would say if one of them, or a new one, were that. Raises
+    Failure("config_invalid") with `file`, `place` and `reason` when config.toml cannot be read:
+    the caller keeps what it has.
     """
-    main = read_main(config_dir)
-    found = _Found(str(config_dir / MAIN), environ)
+    main = read_main(config_dir, draft)
+    found = _Found(str(config_dir / MAIN), environ, draft)
     settings = found.settings(main, config_dir)
     policies = found.policies(main)
     found.inline(main)
@@ -97,11 +110,11 @@ def reload(config_dir: Path, environ: Mapping[str, str], servers_dir: Path | Non
     )
 
 
-def read_main(config_dir: Path) -> dict[str, Any]:
+def read_main(config_dir: Path, draft: Draft | None = None) -> dict[str, Any]:
     """config.toml as TOML; without one, an empty table. Raises Failure("config_invalid")."""
     path = config_dir / MAIN
     try:
-        main = read_toml(path)
+        main = read_toml(path, draft)
         if "schema" in main:
             try:
                 fields.schema(main["schema"], "schema")
@@ -122,10 +135,10 @@ def read_main(config_dir: Path) -> dict[str, Any]:
     return main
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path, draft: Draft | None = None) -> dict[str, Any]:
     """One file of the user as TOML. Raises FileNotFoundError or Unreadable."""
     try:
-        data = files.read_own(path, MAX_FILE)
+        data = draft.data if draft and draft.file == path else files.read_own(path, MAX_FILE)
         text = data.decode().removeprefix("\ufeff")
     except FileNotFoundError:
         raise
@@ -158,8 +171,9 @@ def _not_toml(text: str, message: str) -> Unreadable:
 class _Found:
     """What one loading has found so far. Only `reload` uses it."""
 
-    def __init__(self, main_file: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, main_file: str, environ: Mapping[str, str], draft: Draft | None = None) -> None:
         self.main_file = main_file
+        self.draft = draft
         self.environ = environ
         self.values = variables(environ)
         self.servers: dict[str, Server] = {}
@@ -233,12 +247,15 @@ class _Found:
 
     def folder(self, path: Path) -> Iterator[Path]:
         """The TOML files of a folder by name; hidden ones are somebody's unfinished work."""
+        new = {self.draft.file.name} if self.draft and self.draft.file.parent == path else set()
         try:
             names = sorted(
-                name for name in os.listdir(path) if name.endswith(".toml") and not name.startswith(".")
+                name
+                for name in {*os.listdir(path), *new}
+                if name.endswith(".toml") and not name.startswith(".")
             )
         except (FileNotFoundError, NotADirectoryError):
-            return
+            names = sorted(new)
         except OSError as error:
             self.note(str(path), Fault("", f"cannot read the folder: {error.strerror or error}".lower()))
             return
@@ -263,7 +280,7 @@ class _Found:
 
     def _read(self, file: Path, broken: Callable[[Fault], object]) -> dict[str, Any] | None:
         try:
-            return read_toml(file)
+            return read_toml(file, self.draft)
         except FileNotFoundError:
             # Removed since the folder was read, or a link that leads nowhere.
             if not file.is_symlink():
