@@ -10,34 +10,18 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
-from hashlib import blake2b
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeVar
-
-import msgspec
+from typing import Final, NamedTuple
 
 from mcpd.api.journal import QueryJournal
 from mcpd.config.spec import Problem, Settings
 from mcpd.database import Schema, is_damage, open_database, reason, set_aside
 from mcpd.errors import Failure
 from mcpd.journal.entry import COLUMNS, Entry
+from mcpd.journal.rows import Redactor, Rows, Waiting, as_text
 from mcpd.journal.search import Page, find
-from mcpd.journal.shape import LARGEST, shape
 
 log = logging.getLogger(__name__)
-
-
-class Redactor(Protocol):
-    """Takes out what must not be stored (n17). Called in a worker thread."""
-
-    def text(self, text: str) -> str:
-        """The same of a text for people."""
-        ...
-
-    def json(self, text: bytes) -> bytes:
-        """The same of JSON text, in which a value may be written with escapes."""
-        ...
-
 
 _NAMES: Final = ", ".join(Entry.__struct_fields__)
 
@@ -83,19 +67,6 @@ _INSERT_MANY: Final = _INSERT + ", ".join([_ROW] * _ROWS)
 DAY = 86400.0
 _CHUNK = 20_000
 """Rows deleted in one transaction."""
-KEPT = 16 << 10
-"""Characters kept of arguments, where they are kept at all."""
-
-_DIGEST, _SHAPE, _ARGUMENTS, _TOOL, _BECAUSE, _FINDINGS = map(
-    Entry.__struct_fields__.index, ("digest", "shape", "arguments", "tool", "because", "findings")
-)
-
-
-class Waiting(NamedTuple):
-    """An entry that is not yet in the file, with the arguments that it is about (JSON text)."""
-
-    entry: Entry
-    arguments: bytes
 
 
 class Keep(NamedTuple):
@@ -152,16 +123,15 @@ class Store:
 
     def _insert(self, batch: Sequence[Waiting]) -> int:
         connection = self._ready()
-        rows = _Rows(self._key, self.redactor, keep=self.keep.arguments).made(batch)
+        rows = Rows(self._key, self.redactor, keep=self.keep.arguments)
+        batch = list(batch)
+        last = 0
         connection.execute("begin immediate")
         try:
-            try:
-                last = _insert_rows(connection, rows)
-            except UnicodeEncodeError:
-                # A path of the file system may hold bytes that are no text. Some rows are in.
-                connection.execute("rollback")
-                connection.execute("begin immediate")
-                last = _insert_rows(connection, [list(map(_as_text, row)) for row in rows])
+            for at in range(0, len(batch), _ROWS):
+                part = batch[at : at + _ROWS]
+                statement = _INSERT_MANY if len(part) == _ROWS else _INSERT + ", ".join([_ROW] * len(part))
+                last = _execute(connection, statement, rows.values(part)).lastrowid or 0
             connection.execute("commit")
         except BaseException:
             if connection.in_transaction:
@@ -262,65 +232,9 @@ def _delete(connection: sqlite3.Connection, condition: str, value: float) -> Non
             return
 
 
-class _Rows:
-    """The rows of one batch. What repeats in it is looked through once."""
-
-    def __init__(self, key: bytes, redactor: Redactor | None, *, keep: bool) -> None:
-        self._key = key
-        self._redactor = redactor
-        self._keep = keep
-        self._seen: dict[str, str] = {}
-
-    def made(self, batch: Sequence[Waiting]) -> list[list[object]]:
-        return [self._row(entry, arguments) for entry, arguments in batch]
-
-    def _row(self, entry: Entry, arguments: bytes) -> list[object]:
-        row: list[object] = list(msgspec.structs.astuple(entry))
-        row[0] = None  # the number is the file's to give
-        if arguments:
-            row[_DIGEST] = blake2b(arguments, digest_size=12, key=self._key).hexdigest()
-            row[_SHAPE] = self._clean(shape(arguments))
-            if self._keep:
-                row[_ARGUMENTS] = self._whole(arguments)
-        if self._redactor is not None:
-            row[_TOOL] = self._clean(entry.tool)
-            row[_BECAUSE] = self._clean(entry.because)
-            row[_FINDINGS] = self._clean(entry.findings)
-        return row
-
-    def _clean(self, text: str) -> str:
-        if self._redactor is None or not text:
-            return text
-        found = self._seen.get(text)
-        if found is None:
-            found = self._seen[text] = self._redactor.text(_as_text(text))
-        return found
-
-    def _whole(self, arguments: bytes) -> str:
-        """Redacted before it is cut: the half of a value would not be known any more."""
-        if len(arguments) > LARGEST:
-            return f"({len(arguments)} bytes)"
-        if self._redactor is not None:
-            arguments = self._redactor.json(arguments)
-        text = arguments.decode("utf-8", "replace")
-        return text if len(text) <= KEPT else f"{text[:KEPT]}… ({len(text)} characters)"
-
-
-def _insert_rows(connection: sqlite3.Connection, rows: Sequence[Sequence[object]]) -> int:
-    whole = len(rows) - len(rows) % _ROWS
-    last = 0
-    for at in range(0, whole, _ROWS):
-        values = [value for row in rows[at : at + _ROWS] for value in row]
-        last = connection.execute(_INSERT_MANY, values).lastrowid or 0
-    if rest := rows[whole:]:
-        statement = _INSERT + ", ".join([_ROW] * len(rest))
-        last = connection.execute(statement, [value for row in rest for value in row]).lastrowid or 0
-    return last
-
-
-V = TypeVar("V")
-
-
-def _as_text(value: V) -> V:
-    """Texts without lone surrogates, anything else as it is."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value  # type: ignore[return-value]
+def _execute(connection: sqlite3.Connection, statement: str, values: Sequence[object]) -> sqlite3.Cursor:
+    try:
+        return connection.execute(statement, values)
+    except UnicodeEncodeError:
+        # A path of the file system may hold bytes that are no text. Nothing of the statement is in.
+        return connection.execute(statement, list(map(as_text, values)))

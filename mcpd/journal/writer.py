@@ -21,8 +21,9 @@ from mcpd.config.spec import Problem
 from mcpd.database import reason
 from mcpd.errors import Failure
 from mcpd.journal.entry import Entry
+from mcpd.journal.rows import Redactor, Waiting
 from mcpd.journal.search import Page
-from mcpd.journal.store import Keep, Redactor, Store, Waiting
+from mcpd.journal.store import Keep, Store
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ import pytest
 
 from mcpd.api.journal import QueryJournal
 from mcpd.journal import Entry, search
-from mcpd.journal.store import Keep, Store, Waiting
+from mcpd.journal.rows import Waiting
+from mcpd.journal.store import Keep, Store
 
 #: Number -> what happened, in order.
 ENTRIES = (

@@ -14,8 +14,9 @@ import pytest
 from mcpd.api.journal import QueryJournal, Recorded
 from mcpd.config.spec import Settings
 from mcpd.journal import Entry
+from mcpd.journal.rows import KEPT, Waiting
 from mcpd.journal.shape import LARGEST
-from mcpd.journal.store import KEPT, Keep, Store, Waiting, kept
+from mcpd.journal.store import Keep, Store, kept
 
 SECRET = "hunter2-hunter2"
 
