@@ -171,6 +171,7 @@ def _info(broker: Broker, upstream: Upstream, off: frozenset[str]) -> dict[str, 
         "status": broker.fleet.status(server.name),
         "instances": () if server.instance == "shared" else _instances(broker, upstream),
         "held": upstream.held,
+        "trusted": isinstance(definition, Server) and broker.trust.trusted(definition),
     }
 
 
@@ -248,7 +249,7 @@ async def add_server(broker: Broker, wanted: AddServer) -> ServerInfo:
             broker.held,
             broker.waiting,
         )
-    return _one(broker, name)
+    return one(broker, name)
 
 
 async def _read_back(broker: Broker, wanted: AddServer, path: Path) -> Server:
@@ -376,7 +377,7 @@ async def enable(broker: Broker, name: str) -> ServerInfo:
             )
         broker.state.set_enabled(name, True)
         applying.install(broker, broker.config, broker.held, broker.waiting)
-    return _one(broker, name)
+    return one(broker, name)
 
 
 async def disable(broker: Broker, name: str) -> ServerInfo:
@@ -390,7 +391,7 @@ async def disable(broker: Broker, name: str) -> ServerInfo:
             broker.state.set_enabled(name, False)
         finally:
             applying.install(broker, broker.config, broker.held, broker.waiting)
-    return _one(broker, name)
+    return one(broker, name)
 
 
 def reconnect(broker: Broker, name: str) -> ServerInfo:
@@ -417,10 +418,11 @@ def reconnect(broker: Broker, name: str) -> ServerInfo:
     for other in broker.fleet.instances(name):
         if other.status.state != "idle":
             other.reconnect()
-    return _one(broker, name)
+    return one(broker, name)
 
 
-def _one(broker: Broker, name: str) -> ServerInfo:
+def one(broker: Broker, name: str) -> ServerInfo:
+    """Raises Failure `no_such_server`."""
     return ServerInfo(**_info(broker, broker.fleet.find(name), broker.state.switched_off()))
 
 

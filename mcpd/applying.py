@@ -109,8 +109,8 @@ def is_moved(broker: Broker, server: Server) -> bool:
 
 def filed(broker: Broker, name: str) -> tuple[str, ...]:
     """What a person has agreed to about a server of this name, whatever it was then, in words."""
-    books = {"trust": broker.trust, "grants": broker.grants}
-    return tuple(word for word, book in books.items() if book.filed(name))
+    found = {"trust": broker.trust.filed(name), "grants": broker.grants.filed(name)}
+    return tuple(word for word, there in found.items() if there)
 
 
 async def watched(broker: Broker) -> None:

@@ -127,6 +127,8 @@ def reload(options: Namespace) -> int:
     output.say(output.fields([*changes, ("unchanged", output.plural(len(found["unchanged"]), "server"))]))
     for change in found.get("applied", ()):
         output.say(output.visible(f"  {change['place']}: {change['what']}"))
+    for name, why in sorted(found.get("held", {}).items()):
+        output.note(f'"{name}" is held: {why}')
     for problem in found["problems"]:
         output.note(problem_text(problem))
     return 0

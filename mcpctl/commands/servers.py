@@ -133,6 +133,7 @@ def show(options: Namespace) -> int:
                 ("because", f"it keeps a state of its caller's ({info['keeps']})" if info["keeps"] else ""),
                 ("instances", "\n".join(map(instance_line, info["instances"]))),
                 ("enabled", "" if info["enabled"] else f"no {info['disabled_by']}"),
+                ("trusted", "yes: what it says of its tools is believed" if info.get("trusted") else ""),
                 ("policy", policy),
                 ("may ask for", may_ask(info)),
                 ("can be asked", ", ".join(info["told"])),

@@ -53,7 +53,9 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     instances: tuple[InstanceInfo, ...]
     """Those of agents and projects, and the operator's while it does not rest; empty where one is shared."""
     held: str
-    """Which change of the files waits for `reload`; empty when none does (a03)."""
+    """What waits for `reload` or `servers.accept`, and why; empty when nothing does (a03, n24)."""
+    trusted: bool
+    """What it says of its tools may lower a risk (b12)."""
 
 
 class Servers(msgspec.Struct, frozen=True):
@@ -111,6 +113,42 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     open: float = 0.0
     catalogue: float = 0.0
     total: float = 0.0
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs or is contacted, and gets the values of env and headers (n24)."""
+
+    command: str
+    """The file that is started, or, where it was not found, the command."""
+    args: tuple[str, ...]
+    cwd: str
+    url: str
+    """Masked (D12)."""
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True):
+    """What accepting a server means."""
+
+    server: str
+    waits: str
+    """Why it is held; empty where nothing waits."""
+    old: Destination | None
+    """As it was accepted last; None for a server that never was."""
+    new: Destination
+    changed: tuple[str, ...]
+    """The fields of the definition that differ; of env and headers no values."""
+    gets: tuple[str, ...]
+    """The values of env and headers that the new destination gets, by name."""
+    loses: tuple[str, ...]
+    """What a person has agreed to for the old destination, which does not count for the new one."""
+    shown: str
+    """To be sent back to `servers.accept`, which takes exactly this."""
+
+
+class AcceptServer(Params, frozen=True, kw_only=True):
+    server: str
+    shown: str
+    """From `servers.review`: whoever accepts has seen old and new."""
 
 
 class ServerTest(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,12 @@ from mcpd.config.spec import Config, Server
 #: Fields of a server that decide what runs or is contacted, and what it gets there.
 _RUNS = ("command", "args", "env", "cwd", "path", "executable", "url", "headers", "protocol")
 
+#: What the server is told when it is opened, so that a change is a new beginning (5.1).
+_TOLD = ("sampling", "roots")
+
+#: In place of the fields whose values are not kept.
+HIDDEN = "a value of env, headers or url"
+
 #: How it is said that a server waits for `mcpctl accept`.
 ACCEPT = "waits for mcpctl accept"
 
@@ -93,14 +99,21 @@ def changed_words(known: Accepted | None, server: Server) -> str:
     """Why a server that does not run is not started: what is new about it since it was accepted."""
     if known is None:
         return f"new, {WAITS}"
+    what = " and ".join(field for field in differing(known, server) if field in (*_RUNS, *_TOLD, HIDDEN))
+    return f"{what} changed while mcpd did not run, {WAITS}"
+
+
+def differing(known: Accepted, server: Server) -> list[str]:
+    """The fields that are not as they were accepted; of values that are not kept nothing more can be told."""
     now = of(server)
     fields = [
         field
-        for field in (*_RUNS, "sampling", "roots")
-        if getattr(known.server, field) != getattr(now.server, field)
+        for field in Server.__struct_fields__
+        if field not in ("source", "disabled_by", "keeps")
+        and getattr(known.server, field) != getattr(now.server, field)
     ]
-    what = " and ".join(fields) or "a value of env or headers"
-    return f"{what} changed while mcpd did not run, {WAITS}"
+    runs = any(field in (*_RUNS, *_TOLD) for field in fields)
+    return fields if runs or known.digest == now.digest else [HIDDEN, *fields]
 
 
 def with_destination_of(running: Server, new: Server) -> Server:

@@ -20,12 +20,14 @@ from mcpd.api import (
     Params,
     agents,
     approvals,
+    config,
     daemon,
     endpoint,
     events,
     grants,
     journal,
     passphrase,
+    policy,
     prompts,
     resources,
     servers,
@@ -33,12 +35,14 @@ from mcpd.api import (
 )
 from mcpd.control.methods import agents as of_agents
 from mcpd.control.methods import approvals as of_approvals
+from mcpd.control.methods import config as of_config
 from mcpd.control.methods import daemon as of_daemon
 from mcpd.control.methods import endpoint as of_endpoint
 from mcpd.control.methods import events as of_events
 from mcpd.control.methods import grants as of_grants
 from mcpd.control.methods import journal as of_journal
 from mcpd.control.methods import passphrase as of_passphrase
+from mcpd.control.methods import policy as of_policy
 from mcpd.control.methods import prompts as of_prompts
 from mcpd.control.methods import resources as of_resources
 from mcpd.control.methods import servers as of_servers
@@ -106,6 +110,18 @@ METHODS: Mapping[str, Method] = {
     "servers.reconnect": Method(of_servers.reconnect, servers.ServerName, servers.ServerInfo, "narrow",
         "disabled no_such_server refused",
         "End the connection and open a new one now."),
+    "servers.trust": Method(of_servers.trust, servers.ServerName, servers.ServerInfo, "widen",
+        "disabled needs_login no_such_server not_writable refused unavailable",
+        "Believe what a server says of its tools; what it says now, at its present destination."),
+    "servers.untrust": Method(of_servers.untrust, servers.ServerName, servers.ServerInfo, "narrow",
+        "no_such_server not_writable refused",
+        "Believe it no more: every tool of it is of high risk again, unless the user pinned it."),
+    "servers.review": Method(of_servers.review, servers.ServerName, servers.Review, "read",
+        "bad_definition config_invalid no_such_server",
+        "The definition that waits beside the one that was accepted, for `servers.accept`."),
+    "servers.accept": Method(of_servers.accept, servers.AcceptServer, servers.ServerInfo, "widen",
+        "bad_definition config_invalid no_such_server not_writable refused",
+        "Let the definition count that `servers.review` has shown, also at a new destination."),
     "servers.test": Method(of_servers.test, servers.ServerName, servers.ServerTest, "read",
         "no_such_server",
         "Connect where needed, wait for the outcome and show what the server offers."),
@@ -166,6 +182,10 @@ METHODS: Mapping[str, Method] = {
         "no_such_agent",
         "Ask about them again."),
 
+    "config.check": Method(of_config.check, config.CheckText, config.Checked, "read", "",
+        "What a text would be worth as config.toml, or as a server's or an agent's file: what is wrong, in "
+        "which line, and what is hardly meant so."),
+
     "agents.list": Method(of_agents.list_agents, Params, agents.Agents, "read", "",
         "Every agent with what its entry says; the default one first."),
     "agents.get": Method(of_agents.get, agents.NamedAgent, agents.AgentDetails, "read", "no_such_agent",
@@ -192,6 +212,12 @@ METHODS: Mapping[str, Method] = {
     "sessions.switch": Method(of_agents.switch, agents.SwitchServer, agents.SessionInfo, "narrow",
         "no_such_server no_such_session",
         "Show one session a server no more, or again: never more than its agent may use."),
+
+    "policy.explain": Method(of_policy.explain, policy.Explain, policy.Explained, "read",
+        "disabled no_such_agent no_such_server no_such_tool unavailable",
+        "Every rule about a request, the one that decides and what would change it; nothing is called."),
+    "policy.replay": Method(of_policy.replay, policy.Replay, policy.Replayed, "read", "not_writable",
+        "Which recorded requests would be decided otherwise now."),
 
     "endpoint.status": Method(of_endpoint.status, Params, endpoint.EndpointStatus, "read", "",
         "The loopback HTTP endpoint: whether it listens, where, and which agents have a token."),

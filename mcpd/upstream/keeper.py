@@ -47,7 +47,7 @@ class Keeper:
     ) -> None:
         self.catalog: Catalog | None = None
         self.verified = False
-        """The server itself has said so since mcpd runs; what comes from the cache anybody may have written."""
+        """The server itself has told it since mcpd runs; a cache anybody may have written."""
         self.era = "auto"
         """What the server spoke last: "legacy", "modern", "sse" (3.4), or "auto" for not known (4.6)."""
         self._era_since = 0.0

@@ -170,7 +170,7 @@ def test_what_is_said_about_a_server_that_waits() -> None:
             SECRET, args=("x",), cwd="/"
         ),
         "env changed while mcpd did not run, waits for mcpctl reload": replace(SECRET, env={"MORE": "x"}),
-        "a value of env or headers changed while mcpd did not run, waits for mcpctl reload": replace(
+        "a value of env, headers or url changed while mcpd did not run, waits for mcpctl reload": replace(
             SECRET, env={"TOKEN": "another"}
         ),
         "sampling changed while mcpd did not run, waits for mcpctl reload": replace(SECRET, sampling=True),

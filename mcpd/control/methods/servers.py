@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from mcpd import admin
+from mcpd import admin, trusting
 from mcpd.api import Params
 from mcpd.api.servers import (
+    AcceptServer,
     AddServer,
     Logs,
     Removed,
+    Review,
     ServerDetails,
     ServerInfo,
     ServerLogs,
@@ -44,6 +46,25 @@ async def disable(operator: Operator, params: ServerName) -> ServerInfo:
 
 async def reconnect(operator: Operator, params: ServerName) -> ServerInfo:
     return admin.reconnect(operator.broker, params.server)
+
+
+async def trust(operator: Operator, params: ServerName) -> ServerInfo:
+    await trusting.trust(operator.broker, params.server)
+    return admin.one(operator.broker, params.server)
+
+
+async def untrust(operator: Operator, params: ServerName) -> ServerInfo:
+    await trusting.untrust(operator.broker, params.server)
+    return admin.one(operator.broker, params.server)
+
+
+async def review(operator: Operator, params: ServerName) -> Review:
+    return await trusting.review(operator.broker, params.server)
+
+
+async def accept(operator: Operator, params: AcceptServer) -> ServerInfo:
+    await trusting.accept(operator.broker, params.server, params.shown)
+    return admin.one(operator.broker, params.server)
 
 
 async def test(operator: Operator, params: ServerName) -> ServerTest:

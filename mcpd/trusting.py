@@ -1,0 +1,159 @@
+"""What a person says of a server: that its labels may be believed (b11-b13), that a new destination is meant
+(n24)."""
+
+from __future__ import annotations
+
+import hashlib
+
+from msgspec.structs import replace
+
+from mcpd import applying
+from mcpd.api.masks import mask_url
+from mcpd.api.servers import Destination, Review
+from mcpd.broker import Broker
+from mcpd.config import accepted as terms
+from mcpd.config.spec import Server
+from mcpd.errors import Failure
+from mcpd.upstream.upstream import REACH
+
+
+async def trust(broker: Broker, name: str) -> None:
+    """Believe what the server says of its tools, at its present destination. It is asked for them first: what
+    is trusted is what it says itself, not what a cache does.
+
+    Raises Failure `no_such_server`, `refused`, `disabled`, `unavailable`, `needs_login`, `not_writable`.
+    """
+    upstream = broker.fleet.find(name)
+    destination = _trustable(broker, name).destination
+    await upstream.reach(REACH)
+    async with broker.editing:
+        server = _trustable(broker, name)
+        if server.destination != destination:
+            raise Failure("refused", f'cannot trust "{name}": it was changed meanwhile', server=name)
+        broker.trust.trust(server)
+        _decided_anew(broker, name)
+
+
+def _trustable(broker: Broker, name: str) -> Server:
+    held, server = broker.held.get(name, ""), broker.fleet.find(name).definition
+    if not isinstance(server, Server):
+        raise Failure("refused", f'cannot trust "{name}": its definition cannot be used', server=name)
+    if held:
+        raise Failure("refused", f'cannot trust "{name}": {held}', hint=terms.next_step(held), server=name)
+    if server.trusted is False:
+        raise Failure(
+            "refused",
+            f'cannot trust "{name}": config.toml says trusted = false of it',
+            hint=f"take that out of [overrides.{name}] and run mcpctl reload",
+            server=name,
+        )
+    return server
+
+
+async def untrust(broker: Broker, name: str) -> None:
+    """Believe it no more, wherever it leads. Raises Failure `no_such_server`, `refused`, `not_writable`."""
+    async with broker.editing:
+        server = broker.fleet.find(name).definition
+        try:
+            broker.trust.untrust(name)
+        finally:
+            _decided_anew(broker, name)
+        if isinstance(server, Server) and server.trusted:
+            raise Failure(
+                "refused",
+                f'"{name}" stays trusted: config.toml says trusted = true of it',
+                hint=f"take that out of [overrides.{name}]; what narrows counts at once",
+                server=name,
+            )
+
+
+def _decided_anew(broker: Broker, name: str) -> None:
+    """What waits for a person was asked under other rules."""
+    broker.changes.publish("servers", name)
+    broker.changes.publish("trust", name)
+    broker.approvals.supersede(name)
+
+
+async def review(broker: Broker, name: str) -> Review:
+    """What `accept` would do, by the files as they are now.
+
+    Raises Failure `no_such_server`, `bad_definition`, `config_invalid`.
+    """
+    return _review(broker, await _read(broker, name))
+
+
+async def accept(broker: Broker, name: str, shown: str) -> None:
+    """Make the definition that was shown what runs. What was filed under another destination does not count
+    for it (n24).
+
+    Raises Failure `no_such_server`, `bad_definition`, `config_invalid`, `not_writable`, and `refused` where
+    it is not what was shown.
+    """
+    async with broker.editing:
+        server = await _read(broker, name)
+        if _review(broker, server).shown != shown:
+            raise Failure(
+                "refused",
+                f'cannot accept "{name}": it is not what was shown',
+                hint=f"mcpctl accept {name}",
+                server=name,
+            )
+        running = broker.config
+        broker.accepted.put_server(server)
+        applying.install(
+            broker,
+            replace(
+                running,
+                servers={**running.servers, name: server},
+                faulty={key: each for key, each in running.faulty.items() if key != name},
+            ),
+            {key: why for key, why in broker.held.items() if key != name},
+            {key: each for key, each in broker.waiting.items() if key != name},
+        )
+        _decided_anew(broker, name)
+
+
+async def _read(broker: Broker, name: str) -> Server:
+    read = await applying.read_files(broker)
+    if name in read.faulty:
+        faulty = read.faulty[name]
+        raise Failure(
+            "bad_definition",
+            f'cannot accept "{name}": {faulty.message}',
+            hint=f"mend {faulty.source}",
+            server=name,
+        )
+    if name not in read.servers:
+        broker.fleet.find(name)
+        raise Failure("no_such_server", f'no file defines "{name}" any more', server=name)
+    return read.servers[name]
+
+
+def _review(broker: Broker, server: Server) -> Review:
+    name = server.name
+    known = broker.accepted.server(name)
+    moved = known is not None and known.destination != server.destination
+    return Review(
+        server=name,
+        waits=broker.held.get(name, ""),
+        old=_destination(known.server) if known is not None else None,
+        new=_destination(server),
+        changed=tuple(terms.differing(known, server)) if known is not None else (),
+        gets=tuple(
+            f"{field}.{key}"
+            for field in ("env", "headers")
+            for key, value in getattr(server, field).items()
+            if value
+        ),
+        loses=applying.filed(broker, name) if moved else (),
+        shown=hashlib.sha256(f"{server.digest} {server.destination}".encode()).hexdigest()[:32],
+    )
+
+
+def _destination(server: Server) -> Destination:
+    return Destination(
+        command=server.executable or server.command,
+        args=server.args,
+        cwd=server.cwd,
+        url=mask_url(server.url),
+    )
