@@ -1,0 +1,98 @@
+"""Why a call is allowed, asked for or denied, without calling (n10)."""
+
+from __future__ import annotations
+
+import json
+
+from mcpctl import output
+from mcpctl.commands import SLOW, Command, reach, waiting
+from mcpctl.errors import DONE, CallError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from mcpctl.commands import Arguments
+
+#: What stands for the operator, who calls by mcpctl.
+OPERATOR = "-"
+
+VERDICTS = {
+    "allow": "allowed",
+    "ask": "asked for",
+    "deny": "denied",
+    "absent": "not there for this agent",
+}
+
+
+def explain(options: Namespace) -> int:
+    """Explain what policy says about a call, which rule decides and what would change it."""
+    from mcpctl.commands.tools import arguments_text, guessed, properties, readable
+
+    words = [*options.arguments, *options.tail]
+    if options.tool is None:
+        if not words:
+            raise CallError("usage", "no tool named", "mcpctl tools lists them")
+        options.tool = words.pop(0)  # after `--`, since it begins with a dash
+    tool = readable(options.tool)
+    named = {"server": readable(options.server), "tool": tool} if options.server else {"name": tool}
+    params = {**named, "agent": "" if options.agent == OPERATOR else readable(options.agent)}
+    if options.session:
+        params["session"] = readable(options.session)
+    limit = options.timeout or SLOW
+    text = arguments_text(words)
+    with reach(options) as mcpd:
+        if guessed(words, text):
+            text = arguments_text(words, properties(mcpd, named, limit))
+        request = f'{json.dumps(params)[:-1]},"arguments":{text}}}'
+        found, answer = mcpd.request("policy.explain", request, limit)
+    if options.json:
+        output.say_json(answer)
+    else:
+        say(found)
+    return DONE
+
+
+def say(found: Any) -> None:
+    """The verdict first, then the chain with the deciding lines marked, then what would change it."""
+    whose = f"agent {found['agent']}" if found["agent"] else "mcpctl"
+    once = ", each time anew: no grant answers it" if found["once_only"] else ""
+    output.say(output.visible(f"{found['name']} for {whose}: {VERDICTS[found['verdict']]}{once}"))
+    output.say(output.table(("", "", "SAYS", "RULE"), map(line, found["rules"]), spill=True))
+    if found["changes"]:
+        output.say("what would change it:")
+        rows = [(f"  {VERDICTS[each['verdict']]}", each["step"]) for each in found["changes"]]
+        output.say("\n".join(output.aligned([[output.visible(cell) for cell in row] for row in rows])))
+    for note in found["notes"]:
+        output.note(note)
+
+
+def line(rule: Any) -> tuple[str, str, str, str]:
+    mark = "*" if rule["decides"] else ""
+    return mark, rule["field"], rule["says"], rule["rule"]
+
+
+def _explain(arguments: Arguments) -> None:
+    arguments.add_argument("agent", metavar="AGENT", help=f"whose call; {OPERATOR} is `mcpctl call`")
+    arguments.add_argument(
+        "tool",
+        metavar="TOOL",
+        nargs="?",
+        help="its name, as in `mcpctl tools`; behind -- if it begins with a dash",
+    )
+    arguments.add_argument("arguments", metavar="KEY=VALUE", nargs="*", help="its arguments, as for `call`")
+    arguments.add_argument("--server", metavar="SERVER", help="TOOL is this server's own name for it")
+    arguments.add_argument("--session", metavar="ID", help="count grants for this session too")
+    waiting(arguments)
+
+
+COMMANDS = (
+    Command(
+        "explain",
+        explain,
+        _explain,
+        usage="mcpctl explain AGENT TOOL [options] [KEY=VALUE ... | JSON | -]",
+        spread=True,
+    ),
+)

@@ -1,0 +1,108 @@
+"""Why a request is decided as it is (n10). Here no server is reached, nobody asked, nothing used up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from mcpd import listing
+from mcpd.api import policy as api
+from mcpd.broker import Broker
+from mcpd.caller import Caller
+from mcpd.catalog import names
+from mcpd.config.spec import Agent, Server
+from mcpd.permit import facts_of, request_of
+from mcpd.policy import rules
+from mcpd.policy.explain import Case, Limits, explain
+from mcpd.policy.grants import Grant, Request, covers
+from mcpd.rows import Row, ViewKey, barred
+
+
+async def explain_request(broker: Broker, row: Row, wanted: api.Explain) -> api.Explained:
+    """`row` is the tool as the operator sees it. Raises Failure `no_such_agent`, `invalid_params`."""
+    agent = listing.find_agent(broker, wanted.agent) if wanted.agent else listing.OPERATOR
+    row = seen_by(broker, agent, row)
+    arguments = row.arguments(row.checked(bytes(wanted.arguments)))
+    request = request_of(Caller(wanted.session, wanted.agent, 0, ""), row, arguments)
+    facts = facts_of(broker, row, broker.grants.find(request), "")
+    server = row.upstream.definition
+    assert isinstance(server, Server)
+    config = broker.config
+    of_row = (server.name, row.tool, row.names, server.policy, config.tool_policies, config.settings)
+    case = Case(
+        facts=facts,
+        chain=rules.chain(*of_row, trusted=row.trusted),
+        name=row.name,
+        limits=Limits(agent.name, agent.max_risk, agent.auto_approve),
+        barred=barred(agent, server.name, row.tool.name),
+        turn=_turn(row),
+        turned=rules.resolve(*of_row, trusted=not row.trusted),
+    )
+    found = explain(case, row.decided)
+    return api.Explained(
+        agent=agent.name,
+        server=server.name,
+        tool=row.tool.name,
+        name=row.name,
+        verdict=found.verdict,
+        once_only=found.once_only,
+        risk=row.ruling.risk,
+        approval=row.ruling.approval,
+        timeout=row.ruling.timeout,
+        rules=tuple(api.Rule(each.field, each.says, each.rule, each.decides) for each in found.steps),
+        decided=case.barred or row.decided(facts).because[-1],
+        changes=tuple(api.Remedy(each.step, each.verdict) for each in found.changes),
+        notes=tuple(_notes(broker, row, request, found.verdict)),
+    )
+
+
+def seen_by(broker: Broker, agent: Agent, row: Row) -> Row:
+    """The row of the same tool for an agent, as it is or, where it may not use the tool, as it would be."""
+    if agent is listing.OPERATOR:
+        return row
+    key = ViewKey((agent.name, "", frozenset(), ""))
+    pair = (row.upstream.name, row.tool.name)
+    for each in listing.view_now(broker, key).rows.values():
+        if (each.upstream.name, each.tool.name) == pair:
+            return each
+    offer = listing.operator_view_now(broker).offers[row.upstream.name]
+    seen = type(row)(key, names.export(*pair, agent.spelling), agent, offer, row.tool, broker.config)
+    seen.held, seen.flags = row.held, row.flags
+    return seen
+
+
+def _turn(row: Row) -> str:
+    server = row.upstream.name
+    if row.unverified:
+        return f"mcpctl test {server}: it is trusted, and what is known of its tools is from the cache"
+    return f"mcpctl {'untrust' if row.trusted else 'trust'} {server}"
+
+
+def _notes(broker: Broker, row: Row, request: Request, verdict: api.Verdict) -> Iterator[str]:
+    """What a person should know besides."""
+    if row.upstream.held:
+        yield f"{row.upstream.held}: mcpctl reload"
+    if verdict == "ask" and request.agent in {each.agent for each in broker.approvals.muted()}:
+        yield "nobody is asked now, the agent is muted: mcpctl approvals unmute"
+    for grant in _nearly(broker, request):
+        why = "its condition does not hold" if grant.lifespan != "session" else "it is for a session"
+        yield f"{grant.words} does not cover this: {why}"
+
+
+#: Grants that are told as not covering.
+_TOLD: Final = 20
+
+
+def _nearly(broker: Broker, request: Request) -> list[Grant]:
+    """Grants that would cover the request with other arguments, or from another session."""
+    found = []
+    for grant, used in broker.grants.all():
+        session = grant.session or request.session
+        free = msgspec.structs.replace(grant, conditions=())
+        if covers(free, msgspec.structs.replace(request, session=session), used, 0.0) and not covers(
+            grant, request, used, 0.0
+        ):
+            found.append(grant)
+    return found[:_TOLD]
