@@ -233,8 +233,12 @@ class Approvals:
             if opened.id == name:
                 return opened
         before = next((outcome for past, outcome in self._past if past == name), None)
-        what = f"it is {before} already" if before else "mcpctl approvals lists those that are"
-        raise Failure("no_such_approval", f'no question "{name[:40]}" is open: {what}')
+        message = f'question "{name[:40]}" is open no more: {before}' if before else ""
+        raise Failure(
+            "no_such_approval",
+            message or f'no question is called "{name[:40]}"',
+            hint="mcpctl approvals lists those that are open",
+        )
 
     def approve(self, name: str, by: By, code: str = "") -> Open:
         """Say yes, once. `code`: that of the question, from whoever was shown all of it.
