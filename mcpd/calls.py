@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from mcpd import listing
+from mcpd import listing, scanning
 from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.catalog import content
-from mcpd.errors import Failure
+from mcpd.errors import Failure, ServerError
 from mcpd.journal import Entry
 from mcpd.permit import Permit, obtain
 from mcpd.protocol import dialect
@@ -59,7 +59,8 @@ async def call(
             row = await _renewed(broker, row, ticket)
         for _ in range(DECISIONS):
             try:
-                await obtain(broker, caller, row, payload, ticket, asker, permit)
+                kept_meta = dialect.forwarded_meta(meta)
+                await obtain(broker, caller, row, payload, ticket, asker, permit, kept_meta)
                 if row.local:
                     raw = b""
                     break
@@ -68,7 +69,7 @@ async def call(
                     ticket,
                     row.method,
                     row.members(payload),
-                    dialect.forwarded_meta(meta),
+                    kept_meta,
                     row.ruling.timeout,
                     broker.config.settings.timeout_max,
                     asker,
@@ -76,6 +77,8 @@ async def call(
                     partial(_holds, broker, row),
                 )
                 raw = await _step(row, send, asker)(sending)
+                raw, found = await scanning.result(broker, caller, row, raw)
+                permit.findings = "; ".join(filter(None, (permit.findings, found)))
                 break
             except Superseded:
                 row = await _find_again(broker, row, ticket)
@@ -88,6 +91,9 @@ async def call(
         size = len(bounded.text)
         outcome = "tool_error" if bounded.is_error else "ok"
         return bounded
+    except ServerError as e:
+        outcome = e.kind
+        raise await scanning.error(broker, caller, row, e) from None
     except Failure as e:
         outcome = e.kind
         raise
@@ -117,6 +123,7 @@ async def call(
                 waited=permit.waited,
                 decided=permit.decided,
                 outcome=outcome,
+                findings=permit.findings,
                 duration=time.perf_counter() - began,
                 request_bytes=len(payload),
                 result_bytes=size,

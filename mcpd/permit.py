@@ -11,6 +11,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
+from mcpd import scanning
 from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.config.spec import Server
@@ -21,6 +22,7 @@ from mcpd.policy import binding, grants
 from mcpd.policy.binding import Bound
 from mcpd.policy.decide import Allow, Ask, Cover, Deny, Facts
 from mcpd.policy.grants import Grant
+from mcpd.policy.leaks.finding import Leak
 from mcpd.rows import Row, chain
 from mcpd.transport.pending import Asker
 from mcpd.upstream.ticket import Superseded, Ticket
@@ -44,6 +46,8 @@ class Permit(msgspec.Struct):
     """Seconds that a person took."""
     decided: int = 0
     """The journal's entry of the decision, where that had to be written first (n12)."""
+    findings: str = ""
+    """What was found of secrets in the arguments and in the answer, in words (n17)."""
 
 
 async def obtain(
@@ -54,18 +58,22 @@ async def obtain(
     ticket: Ticket,
     asker: Asker | None,
     permit: Permit,
+    meta: bytes = b"",
 ) -> None:
-    """Return once the request may go to its server; `payload` is what `row.checked` gave, and `permit` is
-    filled in.
+    """Return once the request may go to its server; `payload` is what `row.checked` gave, `meta` the
+    members of `_meta` that go with it, and `permit` is filled in.
 
     Raises Failure `denied`, `pending` and `busy`, Superseded when something has changed while a person was
     waited for, Withdrawn when the caller gives up.
     """
     decision = row.decision
-    if isinstance(decision, Allow):
+    leak = None if row.local else await scanning.arguments(broker, caller, row, payload, meta)
+    if leak is not None:
+        permit.findings = leak.words
+    if isinstance(decision, Allow) and (leak is None or leak.action == "warn"):
         permit.decision, permit.because = "allow", decision.because
     else:
-        decision = await _consented(broker, caller, row, payload, ticket, asker, permit)
+        decision = await _consented(broker, caller, row, payload, ticket, asker, permit, leak)
     if row.ruling.risk == "high" and not row.local and not permit.decided:
         await _put_on_record(broker, caller, row, payload, decision, permit)
 
@@ -78,6 +86,7 @@ async def _consented(
     ticket: Ticket,
     asker: Asker | None,
     permit: Permit,
+    leak: Leak | None,
 ) -> Allow:
     """What is allowed by a grant or by a person, who is waited for."""
     arguments = row.arguments(payload)
@@ -86,7 +95,7 @@ async def _consented(
     while True:
         grant = broker.grants.find(request_of(caller, row, arguments), permit.cover)
         yes = permit.approved if permit.digest == digest else ""
-        decision = row.decided(facts_of(broker, row, grant, yes))
+        decision = row.decided(facts_of(broker, row, grant, yes, leak))
         permit.because = decision.because
         if isinstance(decision, Deny):
             permit.decision = "deny"
@@ -132,12 +141,16 @@ async def _ask(
         permit.waited += trio.current_time() - began
 
 
-def facts_of(broker: Broker, row: Row, grant: Grant | None, yes: str) -> Facts:
+def facts_of(broker: Broker, row: Row, grant: Grant | None, yes: str, leak: Leak | None = None) -> Facts:
     """What a decision about one request depends on."""
+    action = leak.action if leak is not None else ""
+    words = leak.words if leak is not None else ""
     return replace(
         row.facts,
         cover=Cover(grant.id, grant.words, grant.exact) if grant is not None else None,
         approved=yes,
+        blocked=words if action == "block" else "",
+        suspect=words if action == "ask" else "",
         unrecorded=not broker.journal.writable,
     )
 

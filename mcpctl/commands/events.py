@@ -65,7 +65,7 @@ def _events(arguments: Arguments) -> None:
     arguments.add_argument(
         "--topic",
         action="append",
-        choices=("status", "catalog", "servers", "sessions", "grants", "approvals"),
+        choices=("status", "catalog", "servers", "sessions", "grants", "approvals", "leaks"),
         help="only this topic; may be given several times",
     )
     arguments.add_argument("-n", "--count", type=count, metavar="N", help="end after so many")

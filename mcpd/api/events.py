@@ -9,9 +9,9 @@ import msgspec
 from mcpd.api import Params
 from mcpd.api.servers import ServerInfo
 
-Topic = Literal["status", "catalog", "servers", "sessions", "grants", "approvals"]
+Topic = Literal["status", "catalog", "servers", "sessions", "grants", "approvals", "leaks"]
 
-TOPICS: tuple[Topic, ...] = ("status", "catalog", "servers", "sessions", "grants", "approvals")
+TOPICS: tuple[Topic, ...] = ("status", "catalog", "servers", "sessions", "grants", "approvals", "leaks")
 
 
 class Subscribe(Params, frozen=True, kw_only=True):

@@ -76,6 +76,7 @@ class HeldValues:
         `gives_secrets`: the latter passes; held values never do, the server's own neither.
         """
         engine = self._engine
+        text = strings.valid(text)
         layers = 1 if gives_secrets or len(text) > CEILING else 3
         if len(text) <= SLICE:
             told = strings.flat(text)
@@ -93,7 +94,8 @@ class HeldValues:
         return Scanned(cleaned, tuple(found), marked, layers == 3 or gives_secrets)
 
     def json(self, text: bytes) -> bytes:
-        """The same of a message of bounded size, at once."""
+        """The same of a message of bounded size, at once and in any thread."""
+        text = strings.valid(text)
         told = strings.flat(text)
         found = self._engine.find(told.text, 2)
         cleaned = strings.redacted(text, told, found) if found else text

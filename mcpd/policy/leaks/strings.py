@@ -43,6 +43,16 @@ class Flat(NamedTuple):
     """The same with marks for escaped quotes: every quote in it begins or ends a string."""
 
 
+def valid(raw: bytes) -> bytes:
+    """`raw` with U+FFFD for what is no UTF-8; the same object where all of it is."""
+    if not raw.isascii():
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            return raw.decode("utf-8", "replace").encode()
+    return raw
+
+
 def flat(raw: bytes) -> Flat:
     """`raw` itself, twice, when it has no escapes."""
     if b"\\" not in raw:
