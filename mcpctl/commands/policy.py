@@ -1,4 +1,4 @@
-"""Policy before it counts: what is wrong with a file."""
+"""Policy before it counts: what is wrong with a file, what would be decided otherwise."""
 
 from __future__ import annotations
 
@@ -17,14 +17,23 @@ if TYPE_CHECKING:
     from mcpctl.client import Client
     from mcpctl.commands import Arguments
 
-ACTIONS = ("check",)
+ACTIONS = ("check", "replay")
 
 #: Bytes of a file that is checked; the daemon reads no larger ones.
 MOST = 1 << 20
 
 
 def policy(options: Namespace) -> int:
-    """Check a file before it counts: mcpctl policy check FILE; exit code 1 where something is wrong."""
+    """Check a file before it counts (exit code 1: something is wrong), or decide past requests anew."""
+    if options.action == "replay":
+        from mcpctl.commands.replay import replay
+
+        if options.file is not None:
+            raise CallError("usage", "replay takes no file: it decides by what counts now")
+        return replay(options)
+    for name in ("since", "until", "agent", "server"):
+        if getattr(options, name) is not None:
+            raise CallError("usage", f"--{name} is for replay")
     limit = options.timeout or QUICK
     with reach(options) as mcpd:
         file, text = asked(mcpd, options.file, limit)
@@ -77,14 +86,25 @@ def line_of(finding: Any, file: str, name: str) -> str:
 
 
 def _policy(arguments: Arguments) -> None:
-    arguments.add_argument("action", choices=ACTIONS, help="check: say what is wrong with a file")
+    arguments.add_argument(
+        "action",
+        choices=ACTIONS,
+        help="check: what is wrong with a file; replay: which recorded requests would be decided otherwise now",
+    )
     arguments.add_argument(
         "file",
         metavar="FILE",
         nargs="?",
         help="config.toml or a draft of it, a file of agents.d or servers.d, - for standard input",
     )
+    when = "replay: 30m, 2h, 3d ago; 14:00; 2026-11-30; '2026-11-30 14:00'"
+    arguments.add_argument("--since", metavar="TIME", help=when)
+    arguments.add_argument("--until", metavar="TIME", help=when)
+    arguments.add_argument("--agent", metavar="AGENT", help="replay: only this agent's; - is `mcpctl call`")
+    arguments.add_argument("--server", metavar="SERVER", help="replay: only to this server")
     waiting(arguments)
 
 
-COMMANDS = (Command("policy", policy, _policy),)
+COMMANDS = (
+    Command("policy", policy, _policy, usage="mcpctl policy check [FILE] | mcpctl policy replay [options]"),
+)
