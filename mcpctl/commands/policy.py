@@ -89,7 +89,7 @@ def _policy(arguments: Arguments) -> None:
     arguments.add_argument(
         "action",
         choices=ACTIONS,
-        help="check: what is wrong with a file; replay: which recorded requests would be decided otherwise now",
+        help="check: what is wrong with a file; replay: which past requests would be decided otherwise now",
     )
     arguments.add_argument(
         "file",
