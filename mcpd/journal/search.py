@@ -69,12 +69,20 @@ def conditions(wanted: QueryJournal) -> tuple[str, list[object]]:
     return " and ".join(parts) or "1", values
 
 
+def ends(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The smallest and the largest number; (1, 0) where there is none."""
+    # Asked for together they are looked for in the whole table.
+    both = "select (select min(id) from entries), (select max(id) from entries)"
+    first, last = connection.execute(both).fetchone()
+    return (first, last) if first is not None else (1, 0)
+
+
 def find(connection: sqlite3.Connection, wanted: QueryJournal) -> Page:
     """The entries that fit, of which there are at most `wanted.limit`, and where to go on."""
     where, values = conditions(wanted)
     found: list[Recorded] = []
-    first, last = connection.execute("select min(id), max(id) from entries").fetchone()
-    if first is None:
+    first, last = ends(connection)
+    if first > last:
         return Page(found, 0)
     if wanted.after is not None:
         return _forward(connection, wanted, where, values, max(wanted.after, first - 1), last)

@@ -19,7 +19,7 @@ from mcpd.database import Schema, is_damage, open_database, reason, set_aside
 from mcpd.errors import Failure
 from mcpd.journal.entry import COLUMNS, Entry
 from mcpd.journal.rows import Redactor, Rows, Waiting, as_text
-from mcpd.journal.search import Page, find
+from mcpd.journal.search import Page, ends, find
 
 log = logging.getLogger(__name__)
 
@@ -202,8 +202,8 @@ class Store:
         # Rows differ in size, so the share to delete is an estimate that is made again.
         for _ in range(8):
             share = self._excess(connection)
-            [(first, last)] = connection.execute("select min(id), max(id) from entries")
-            if share <= 0 or first is None:
+            first, last = ends(connection)
+            if share <= 0 or first > last:
                 break
             _delete(connection, "id <= ?", first + int((last - first + 1) * share))
         # As a script: a plain execute() steps once, and each step frees one page.
