@@ -24,9 +24,12 @@ async def explain_request(broker: Broker, row: Row, wanted: api.Explain) -> api.
     """`row` is the tool as the operator sees it. Raises Failure `no_such_agent`, `invalid_params`."""
     agent = listing.find_agent(broker, wanted.agent) if wanted.agent else listing.OPERATOR
     row = seen_by(broker, agent, row)
-    arguments = row.arguments(row.checked(bytes(wanted.arguments)))
-    request = request_of(Caller(wanted.session, wanted.agent, 0, ""), row, arguments)
-    facts = facts_of(broker, row, broker.grants.find(request), "")
+    payload = row.checked(bytes(wanted.arguments))
+    request = request_of(Caller(wanted.session, wanted.agent, 0, ""), row, row.arguments(payload))
+    takes = row.ruling.takes_secrets
+    # Not told as an event: nothing is sent.
+    leak = await broker.held_values.arguments(row.upstream.name, payload, takes_secrets=takes)
+    facts = facts_of(broker, row, broker.grants.find(request), "", leak)
     server = row.upstream.definition
     assert isinstance(server, Server)
     config = broker.config

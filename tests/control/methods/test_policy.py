@@ -95,6 +95,17 @@ async def test_a_grant_counts_for_its_arguments_and_is_not_used_up(home: Home, r
         assert "its condition does not hold" in note
 
 
+async def test_arguments_with_a_secret_are_told(home: Home, real_clock: None) -> None:
+    prepare(home)
+    write_server(home, "other", **tiny(), env={"KEY": "correct-horse-battery-staple"})
+    async with running(home) as world:
+        found = await explained(world, arguments={"text": "it is correct-horse-battery-staple"})
+        assert found["verdict"] == "deny"
+        step = "arguments without what looks like a secret"
+        assert {"step": step, "verdict": "ask"} in found["changes"]
+        assert "correct-horse" not in str(found)
+
+
 @pytest.mark.parametrize(
     ("fields", "kind"),
     [
