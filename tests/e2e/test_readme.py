@@ -40,6 +40,26 @@ def test_daily_use(daemon: Daemon) -> None:
     assert [code for _, code in codes[reload:]] == [0] * (len(codes) - reload), codes
 
 
+def test_agents(daemon: Daemon) -> None:
+    for name in ("notes", "docs"):
+        daemon.server(name, lively(daemon.home.root / f"{name}.log"))
+    daemon.start()
+    text = (ROOT / "README.md").read_text("utf-8")
+    section = text.partition("\n## Agents\n")[2].partition("\n## ")[0]
+    commands, file = (block for _, block in BLOCK.findall(section))
+    for line in commands.splitlines():
+        done = shell(daemon, line)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        if line.startswith("mcpctl agents show"):
+            assert "medium risk" in done.stdout
+            assert "docs__*" in done.stdout
+    place = daemon.folder / "agents.d" / "reader.toml"
+    assert not place.exists()
+    place.write_text(file, "utf-8")
+    assert shell(daemon, "mcpctl reload").returncode == 0
+    assert daemon.ask("agents.get", agent="reader")["problems"] == []
+
+
 def test_talk_by_hand(daemon: Daemon) -> None:
     """All lines at once and then the end of the stream, as `socat` sends them; ten times, for their order."""
     (lines,) = re.findall(r"<<'EOF'\n(.*?)^EOF$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
