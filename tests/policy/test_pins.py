@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mcpd.catalog.tool import Annotations
 from mcpd.policy import pins
 from mcpd.policy.pins import Kind
+from mcpd.policy.schemas import changed
 
 TOOL: dict[str, Any] = {
     "name": "read_file",
@@ -314,7 +315,7 @@ def test_a_text_is_never_lost_in_a_milder_class(schema: Any, text: str) -> None:
     ],
 )
 def test_what_waits_for_a_person(kinds: Any, trusted: bool, untrusted: bool) -> None:
-    changes = (pins.changed(kinds, "x", "a", "b"), pins.changed("cosmetic", "y", "a", "b"))
+    changes = (changed(kinds, "x", "a", "b"), changed("cosmetic", "y", "a", "b"))
     assert pins.held(changes, trusted=True) is trusted
     assert pins.held(changes, trusted=False) is untrusted
     assert pins.usable(changes) is (kinds != "shape")
