@@ -17,6 +17,7 @@ from mcpd.permit import facts_of, request_of
 from mcpd.policy import rules
 from mcpd.policy.explain import Case, Limits, explain
 from mcpd.policy.grants import Grant, Request, covers
+from mcpd.policy.lists import Blocked, Lists, allow
 from mcpd.rows import Row, ViewKey, barred
 
 
@@ -40,6 +41,7 @@ async def explain_request(broker: Broker, row: Row, wanted: api.Explain) -> api.
         name=row.name,
         limits=Limits(agent.name, agent.max_risk, agent.auto_approve),
         barred=barred(agent, server.name, row.tool.name),
+        unbar=_unbar(agent, row),
         turn=_turn(row),
         turned=rules.resolve(*of_row, trusted=not row.trusted),
     )
@@ -74,6 +76,14 @@ def seen_by(broker: Broker, agent: Agent, row: Row) -> Row:
     seen = type(row)(key, names.export(*pair, agent.spelling), agent, offer, row.tool, broker.config)
     seen.held, seen.flags = row.held, row.flags
     return seen
+
+
+def _unbar(agent: Agent, row: Row) -> str:
+    try:
+        allow(Lists(agent.allowed_tools, agent.denied_tools), (row.name,))
+    except Blocked as blocked:
+        return f'denied_tools of agent {agent.name} without "{blocked.by}"'
+    return f"mcpctl agents allow {agent.name} {row.name}"
 
 
 def _turn(row: Row) -> str:

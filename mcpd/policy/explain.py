@@ -64,6 +64,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     barred: str
     """The rule by which it may not use the tool; empty where it may."""
+    unbar: str = ""
+    """What would let it."""
     turn: str
     """What would have its server believed, or not any more..."""
     turned: Ruling
@@ -117,7 +119,7 @@ def _alternatives(case: Case, now: Verdict) -> Iterator[tuple[str, Case]]:
     """What could be otherwise, each thing alone."""
     limits, facts = case.limits, case.facts
     if case.barred:
-        yield f"mcpctl agents allow {limits.name} {case.name}", replace(case, barred="")
+        yield case.unbar, replace(case, barred="")
         return
     yield from _facts_otherwise(case)
     if limits.name:

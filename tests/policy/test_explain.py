@@ -136,11 +136,12 @@ def test_what_a_denial_hangs_on(facts: dict[str, Any], step: str, then: str) -> 
 
 
 def test_a_tool_that_the_agent_may_not_use_is_absent() -> None:
-    found = told(case(Policy(approval="never"), barred='denied_tools "fs__*" of the agent (D11)'))
+    rule = 'denied_tools "fs__*" of the agent (D11)'
+    found = told(replace(case(Policy(approval="never"), barred=rule), unbar="the way back"))
     assert found.verdict == "absent"
     assert found.steps[0].rule == 'denied_tools "fs__*" of the agent (D11)'
     assert found.steps[-1].field != "decision"
-    assert changes(found) == {"mcpctl agents allow coder fs__write": "allow"}
+    assert changes(found) == {"the way back": "allow"}
 
 
 def test_the_operator_has_no_lists_and_no_limits() -> None:

@@ -13,10 +13,12 @@ from mcpd.journal import Entry
 from tests.conftest import Home
 from tests.control.world import World, running, tiny, write_config, write_server
 
-AGENTS = """
-[agents.coder]
+CODER = """
+schema = 1
 allowed_tools = ["tiny__*"]
-denied_tools = ["tiny__crash"]
+denied_tools = ["tiny__crash", "tiny__s*"]
+"""
+AGENTS = """
 [agents.reader]
 max_risk = "low"
 spelling = "mcp_server_tool"
@@ -27,7 +29,9 @@ spelling = "mcp_server_tool"
 
 
 def prepare(home: Home) -> None:
-    write_config(home, AGENTS)
+    folder = write_config(home, AGENTS).parent / "agents.d"
+    folder.mkdir()
+    (folder / "coder.toml").write_text(CODER)
     write_server(home, "tiny", **{**tiny(), "default_policy": {}})
 
 
@@ -72,6 +76,26 @@ async def test_each_agent_by_its_own_rules(
         found = await explained(world, agent=agent, name=tool)
     assert (found["verdict"], found["decided"]) == (verdict, decided)
     assert found["name"] == ("mcp_tiny_echo" if agent == "reader" else tool)
+
+
+@pytest.mark.parametrize(
+    ("tool", "step"),
+    [
+        ("tiny__crash", "mcpctl agents allow coder tiny__crash"),
+        ("tiny__sleep", 'denied_tools of agent coder without "tiny__s*"'),
+    ],
+)
+async def test_the_way_back_from_a_denial_is_one_that_works(
+    home: Home, real_clock: None, tool: str, step: str
+) -> None:
+    prepare(home)
+    async with running(home) as world:
+        found = await explained(world, name=tool)
+        assert found["changes"] == [{"step": step, "verdict": "ask"}]
+        client = await world.operator()
+        if step.startswith("mcpctl"):
+            await client.call("agents.allow", agent="coder", tools=[tool])
+            assert (await explained(world, name=tool))["verdict"] == "ask"
 
 
 async def test_a_grant_counts_for_its_arguments_and_is_not_used_up(home: Home, real_clock: None) -> None:
