@@ -69,11 +69,11 @@ def conditions(wanted: QueryJournal) -> tuple[str, list[object]]:
     return " and ".join(parts) or "1", values
 
 
-def ends(connection: sqlite3.Connection) -> tuple[int, int]:
-    """The smallest and the largest number; (1, 0) where there is none."""
+def ends(connection: sqlite3.Connection, which: str = "1") -> tuple[int, int]:
+    """The smallest and the largest number of those for which an expression is true; (1, 0) for none."""
     # Asked for together they are looked for in the whole table.
-    both = "select (select min(id) from entries), (select max(id) from entries)"
-    first, last = connection.execute(both).fetchone()
+    end = f"select id from entries where {which} order by id"
+    first, last = connection.execute(f"select ({end} limit 1), ({end} desc limit 1)").fetchone()
     return (first, last) if first is not None else (1, 0)
 
 

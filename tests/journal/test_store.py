@@ -118,6 +118,33 @@ def test_the_file_stays_within_its_limit_while_it_is_written(tmp_path: Path) -> 
     assert path.stat().st_size <= limit
 
 
+def test_a_flood_of_requests_does_not_wash_away_what_was_decided(tmp_path: Path) -> None:
+    path, limit = tmp_path / "j.db", 1 << 20
+    store = Store(path, Keep(bytes=limit))
+    lasting = [
+        Entry(kind="approval", outcome="approved"),
+        Entry(kind="change", method="servers.trust"),
+        Entry(kind="decision", risk="high"),
+        Entry(kind="request", risk="high", outcome="ok"),
+    ]
+    store.write([Waiting(entry, b"") for entry in lasting])
+    for _ in range(10):
+        store.write([Waiting(Entry(risk="low", because="x" * 1000), b"") for _ in range(400)])
+        store.write([Waiting(Entry(outcome="no_such_tool", tool="y" * 200), b"") for _ in range(400)])
+    left = store.read(QueryJournal(after=0, limit=10_000)).entries
+    assert [entry.id for entry in left[:4]] == [1, 2, 3, 4]
+    assert left[4].id > 100
+    assert 100 < len(left) < 3000
+    # By themselves they are no more than the limit allows.
+    for _ in range(10):
+        store.write([Waiting(Entry(kind="change", because="x" * 1000), b"") for _ in range(400)])
+    left = store.read(QueryJournal(after=0, limit=10_000)).entries
+    assert {entry.kind for entry in left} == {"change"}
+    assert len(left) < 1000
+    store.close()
+    assert path.stat().st_size <= limit
+
+
 def test_what_is_kept_can_change_at_any_time(tmp_path: Path) -> None:
     store = Store(tmp_path / "j.db", Keep(bytes=0))
     store.write([Waiting(Entry(because="x" * 1000), b"") for _ in range(3000)])
