@@ -26,6 +26,7 @@ from mcpd.policy.leaks.finding import Leak
 from mcpd.rows import Row, chain
 from mcpd.transport.pending import Asker
 from mcpd.upstream.ticket import Superseded, Ticket
+from mcpd.upstream.upstream import REACH
 
 
 class Permit(msgspec.Struct):
@@ -73,9 +74,20 @@ async def obtain(
     if isinstance(decision, Allow) and (leak is None or leak.action == "warn"):
         permit.decision, permit.because = "allow", decision.because
     else:
+        await _verified(row, ticket)
         decision = await _consented(broker, caller, row, payload, ticket, asker, permit, leak)
     if row.ruling.risk == "high" and not row.local and not permit.decided:
         await _put_on_record(broker, caller, row, payload, decision, permit)
+
+
+async def _verified(row: Row, ticket: Ticket) -> None:
+    """Nobody is asked about what a trusted server may say otherwise once it runs: its hints are known from the
+    cache alone so far, which lowers nothing. Raises Superseded when they have come, and what `reach` does."""
+    if not row.unverified or row.held or row.ruling.approval == "deny":
+        return
+    with ticket.stoppable():
+        await row.upstream.reach(REACH)
+        raise Superseded
 
 
 async def _consented(
@@ -244,11 +256,8 @@ async def _put_on_record(
 
 def refusal(row: Row, decision: Deny) -> Failure:
     """Why the request does not go anywhere, in words for its caller."""
-    held = row.upstream.held
-    hint = f"{held}: mcpctl reload" if held else decision.hint
-    return Failure(
-        "denied", decision.message, hint=hint, server=row.upstream.name, because=decision.because[-1]
-    )
+    hint = row.upstream.held or decision.hint
+    return Failure("denied", decision.message, hint=hint, server=row.upstream.name)
 
 
 def unasked(row: Row, decision: Ask) -> Failure:

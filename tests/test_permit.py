@@ -208,3 +208,19 @@ async def test_typing_opens_no_question(home: Home, real_clock: None) -> None:
             assert refused.kind == "denied"
             assert stage.broker.approvals.open() == ()
             assert [row for row in ear.kept if row.get("method") == "completion/complete"] == []
+
+
+async def test_a_trusted_server_that_rests_is_asked_before_a_person_is_d4(
+    home: Home, real_clock: None
+) -> None:
+    """What the cache says lowers nothing, so the server says it again; `echo` is read-only by its own word."""
+    async with Ear(home.root / "ear") as ear:
+        write_server(home, "lively", **ear.server(default_policy={}))
+        async with staged(home) as stage:
+            await (await stage.attach()).tools()
+            await (await stage.operator()).call("servers.trust", server="lively")
+        async with staged(home) as stage:
+            agent = await stage.attach()
+            assert stage.broker.fleet.find("lively").status.pid == 0
+            with trio.fail_after(10):
+                assert text_of(await agent.call("lively__echo", text="hello")) == "hello"
