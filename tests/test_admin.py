@@ -162,7 +162,7 @@ async def test_reload_shows_what_it_applies_and_it_is_recorded_a03_n12(home: Hom
         ("change", "watch", "", "", "servers.tiny:"),
         ("change", "servers.disable", "tiny", "no_such_server", ""),
     ]
-    assert entries[0].pid == visitor.pid()
+    assert entries[0].pid == visitor.pid("person")
 
 
 async def test_a_full_disk_keeps_no_server_running(home: Home, real_clock: None) -> None:

@@ -1,7 +1,7 @@
-"""A process that opens connections for the tests, so that one run of them can be an agent and a person.
+"""Processes that open connections for the tests, so that one run of them can be an agent and a person.
 
-An agent's own processes, and whatever they start, widen nothing (n06). The visitor is neither above nor below
-the process of the tests: it is a child of init.
+An agent's own processes, and whatever they start, widen nothing (n06). A visitor is neither above nor below
+the process of the tests: it is a child of init. There are two, the agent and the person.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import socket
 import subprocess
 import sys
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 #: For each path on its standard input a connection to it is handed over; for an empty one, a pair.
 _PROGRAM = """
@@ -38,14 +38,17 @@ while asked := channel.recv(200):
 """
 
 
+Who = Literal["agent", "person"]
+
+
 class _Visitor(NamedTuple):
     channel: socket.socket
     pid: int
 
 
 @functools.cache
-def _visitor() -> _Visitor:
-    """The one of this run of the tests; it ends with it."""
+def _visitor(who: Who) -> _Visitor:
+    """It ends with this run of the tests."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     program = [sys.executable, "-I", "-S", "-c", _PROGRAM]
     subprocess.run(program, stdin=theirs.fileno(), env={}, cwd="/", check=True)
@@ -54,24 +57,24 @@ def _visitor() -> _Visitor:
     return _Visitor(ours, int(ours.recv(20)))
 
 
-def pid() -> int:
+def pid(who: Who) -> int:
     """Its process id."""
-    return _visitor().pid
+    return _visitor(who).pid
 
 
-def connect(path: str) -> socket.socket:
+def connect(who: Who, path: str) -> socket.socket:
     """A connection to the socket at `path`. Raises OSError as connect(2) does."""
-    return _ask(path, 1)[0]
+    return _ask(who, path, 1)[0]
 
 
-def pair() -> tuple[socket.socket, socket.socket]:
+def pair(who: Who) -> tuple[socket.socket, socket.socket]:
     """Two ends of a connection, for each of which the other is the visitor's."""
-    ours, theirs = _ask("", 2)
+    ours, theirs = _ask(who, "", 2)
     return ours, theirs
 
 
-def _ask(path: str, count: int) -> list[socket.socket]:
-    channel = _visitor().channel
+def _ask(who: Who, path: str, count: int) -> list[socket.socket]:
+    channel = _visitor(who).channel
     channel.send(b"/" + path.encode())
     said, fds, _, _ = socket.recv_fds(channel, 20, count)
     if not fds:

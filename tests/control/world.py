@@ -115,7 +115,7 @@ class World:
 
     async def operator(self) -> Client:
         """A new connection to the control socket, by a process that is no agent's."""
-        ours, theirs = map(trio.socket.from_stdlib_socket, visitor.pair())
+        ours, theirs = map(trio.socket.from_stdlib_socket, visitor.pair("person"))
         self.nursery.start_soon(listener.serve, self.broker, trio.SocketStream(theirs))
         client = Client(trio.SocketStream(ours))
         self.clients.append(client)

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -210,16 +209,11 @@ class Daemon:
 
 
 class Control:
-    """A blocking connection to control.sock."""
+    """A blocking connection to control.sock, by a process that is no agent's."""
 
     def __init__(self, path: Path) -> None:
-        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket = visitor.connect("person", str(path))
         self.socket.settimeout(LIMIT)
-        try:
-            self.socket.connect(str(path))
-        except OSError:
-            self.socket.close()
-            raise
         self.file = self.socket.makefile("rb")
         self.last_id = 0
 
@@ -359,7 +353,7 @@ async def attached(
     daemon: Daemon, agent: str = "default", revision: str = "2025-11-25", attach: dict[str, Any] | None = None
 ) -> AsyncIterator[Agent]:
     """An agent that has said hello; `attach` is the content of the attach line (DESIGN 3)."""
-    sock = visitor.connect(str(daemon.sockets / "agents" / agent / "mcp.sock"))
+    sock = visitor.connect("agent", str(daemon.sockets / "agents" / agent / "mcp.sock"))
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
     failure: Exception | None = None
     async with stream, trio.open_nursery() as nursery:
