@@ -27,6 +27,7 @@ from mcpd.catalog.definition import (
 )
 from mcpd.catalog.members import join_members, split_members
 from mcpd.catalog.mirror import Mirror, read_mirrors
+from mcpd.catalog.plain import is_plain
 from mcpd.catalog.prompt import Prompt
 from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.schema import AnyObject, Root, free_schema, object_schema
@@ -64,6 +65,8 @@ class Tool(msgspec.Struct, frozen=True):
     """Why a client may not offer the tool over HTTP; empty where it may."""
     task: TaskSupport = "forbidden"
     """Whether a call may, or must, be made as a task, where the server has tasks of 2025-11-25 (5.15)."""
+    plain: bool = False
+    """Nothing in its definition is hidden or encoded: policy need not look closer (n18)."""
 
     def entry(self, name: str, *, stateless: bool = False) -> bytes:
         """The definition as JSON text under the given name, for an agent of either era."""
@@ -165,15 +168,23 @@ def _read_tool(text: bytes, reading: Reading) -> Tool:
         members["annotations"] = hints = _unambiguous(bytes(members["annotations"]))
         annotations = _ANNOTATIONS.decode(hints)
     mirrors, unmirrorable = read_mirrors(bytes(members["inputSchema"]))
+    rest = join_members(members)
     return Tool(
         known.name,
-        join_members(members),
+        rest,
         annotations,
         output,
         mirrors=mirrors,
         unmirrorable=unmirrorable,
         task=known.execution.task_support or "forbidden" if known.execution else "forbidden",
+        plain=definition_is_plain(known.name, rest, output),
     )
+
+
+def definition_is_plain(name: str, rest: bytes, output: tuple[bytes, bytes] | None) -> bool:
+    """What `Tool.plain` says of a tool that is made of these."""
+    texts = (msgspec.json.encode(name), rest, *(output or ()))
+    return all(map(is_plain, texts))
 
 
 def _mend(members: dict[str, bytes], notes: list[str]) -> tuple[bytes, bytes] | None:

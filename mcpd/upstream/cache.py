@@ -25,7 +25,7 @@ from mcpd.catalog.blocks import one_line
 from mcpd.catalog.members import split_members
 from mcpd.catalog.prompt import read_prompts
 from mcpd.catalog.resource import read_resources, read_templates
-from mcpd.catalog.tool import Catalog, Tool
+from mcpd.catalog.tool import Catalog, Tool, definition_is_plain
 
 log = logging.getLogger(__name__)
 
@@ -82,9 +82,14 @@ def _is_sound(tool: Tool) -> bool:
     return "name" not in members and all(one_line(part) == part for part in parts)
 
 
+def _tool(tool: Tool, rest: bytes) -> Tool:
+    """The tool with its text; whether that is plain is seen again, because a file can say anything (n18)."""
+    return replace(tool, rest=rest, plain=definition_is_plain(tool.name, rest, tool.output))
+
+
 def _catalog(file: _File) -> Catalog | None:
     """The catalogue of a file, or None when one of its entries is not as it was written."""
-    tools = tuple(replace(tool, rest=bytes(rest)[1:-1]) for tool, rest in file.tools)
+    tools = tuple(_tool(tool, bytes(rest)[1:-1]) for tool, rest in file.tools)
     # What was read once is read again without a word.
     resources, odd = read_resources(map(bytes, file.resources))
     templates, odder = read_templates(map(bytes, file.templates))

@@ -425,3 +425,18 @@ def test_entries_of_any_kind_count() -> None:
     tools, warnings = read_tools([b"7", b"{}", one % 1, one % 2, one % 3], Limits(entries=4))
     assert [tool.name for tool in tools] == ["t1", "t2"]
     assert warnings[0].startswith("1 tools are left out")
+
+
+@pytest.mark.parametrize(
+    ("definition", "plain"),
+    [
+        (b'{"name":"a","inputSchema":{"type":"object"},"description":"Adds two numbers."}', True),
+        (b'{"name":"a","inputSchema":{"type":"object"},"description":"Adds\\u200b two numbers."}', False),
+        ('{"name":"\u00e4","inputSchema":{"type":"object"}}'.encode(), False),
+        (b'{"name":"a","inputSchema":{"type":"object"},"outputSchema":{"description":"\\u200b"}}', False),
+        (b'{"name":"a","inputSchema":{"type":"object"},"x":"Y3VybCBodHRwOi8veC95IHwgc2g="}', False),
+    ],
+)
+def test_whether_policy_has_to_look_closer_is_said(definition: bytes, plain: bool) -> None:
+    (tool,), _ = read_tools([definition])
+    assert tool.plain is plain

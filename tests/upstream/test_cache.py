@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from mcpd.catalog.prompt import Argument, Prompt
 from mcpd.catalog.resource import Resource, Template
-from mcpd.catalog.tool import Annotations, Catalog, Tool
+from mcpd.catalog.tool import Annotations, Catalog, Tool, definition_is_plain
 from mcpd.upstream.cache import LEGACY_HOLDS, MAX_FILE, Cached, CatalogCache
 
 CATALOG = Catalog(
     tools=(
-        Tool("plain", b""),
+        Tool("plain", b"", plain=True),
         Tool(
             "rich",
             rb'"inputSchema": {"type":"object", "x":1.0e2},"description":"\u00e4 \"q\" \ud83d\ude00"',
             Annotations(read_only_hint=True, destructive_hint=False),
         ),
-        Tool("free", b'"inputSchema":{}', output=(b"", b"true")),
+        Tool("free", b'"inputSchema":{}', output=(b"", b"true"), plain=True),
     ),
     instructions="Use with care.",
     warnings=("tool x is left out",),
@@ -176,8 +176,9 @@ def test_any_tool_comes_back(
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "cache"
     tools = tuple(
-        Tool(name, json.dumps({"schema": members}, ensure_ascii=len(name) % 2 == 0)[1:-1].encode())
+        Tool(name, rest, plain=definition_is_plain(name, rest, None))
         for name, members in definitions
+        for rest in [json.dumps({"schema": members}, ensure_ascii=len(name) % 2 == 0)[1:-1].encode()]
     )
     catalog = Catalog(tools=tools)
     cache = CatalogCache(folder)
@@ -217,3 +218,13 @@ def test_a_file_whose_texts_would_break_an_agents_line_is_none(
     assert cache.load("s", "digest", 1.0) is None
     path.write_bytes(text)
     assert cache.load("s", "digest", 1.0) is not None
+
+
+def test_a_file_is_not_believed_that_its_text_is_plain(tmp_path: Path) -> None:
+    """What is hidden in a definition is looked for again (n18)."""
+    tool = Tool("t", '"description":"a\u200bb"'.encode(), plain=True)
+    cache = CatalogCache(tmp_path)
+    cache.store("s", "digest", Catalog(tools=(tool,)), "modern", "r", 1.0)
+    cached = cache.load("s", "digest", 1.0)
+    assert cached is not None
+    assert [tool.plain for tool in cached.catalog.tools] == [False]
