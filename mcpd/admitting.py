@@ -131,7 +131,7 @@ async def _relist(
 
 def _pattern(word: str, every: Known) -> str:
     """Raises Failure `invalid_params` for what is neither a server nor can match a tool."""
-    pattern = pattern_for(word, every)
+    pattern = pattern_for(word, every.tools)
     if problem := pattern_problem(pattern):
         near = unmatched(f"{pattern}__*", every) if pattern else problem
         raise Failure(

@@ -70,7 +70,7 @@ def problems(config: Config, name: str, source: str) -> tuple[str, ...]:
 
 
 def _shares(broker: Broker, agent: Agent) -> Iterable[ServerShare]:
-    every = known(broker)
+    every = known(broker).tools
     rows = listing.view_now(broker, ViewKey((agent.name, "", frozenset(), ""))).rows.values()
     for upstream in broker.fleet.all():
         if not may_use_server(agent, upstream.name):
@@ -89,12 +89,14 @@ def _shares(broker: Broker, agent: Agent) -> Iterable[ServerShare]:
 
 def known(broker: Broker) -> Known:
     """The servers and their tools as far as their catalogues are known."""
-    return {
-        upstream.name: None
-        if upstream.catalog is None
-        else frozenset(tool.name for tool in (*upstream.catalog.tools, *wrappers(upstream.catalog)))
-        for upstream in broker.fleet.all()
-    }
+    return Known(
+        {
+            upstream.name: None
+            if upstream.catalog is None
+            else frozenset(tool.name for tool in (*upstream.catalog.tools, *wrappers(upstream.catalog)))
+            for upstream in broker.fleet.all()
+        }
+    )
 
 
 def sessions(broker: Broker, agent: str = "") -> tuple[SessionInfo, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import PurePath
 
 import msgspec
@@ -58,6 +59,12 @@ def unusable(file: str, place: str, message: str) -> Finding:
     return _finding(Problem(file, place, message), file, {}, certain=True)
 
 
+#: Patterns of a file that are looked for among the tools there are: each may be tried on all of them.
+LOOKED_FOR = 500
+
+#: The lists of an agent that hold patterns.
+LISTS = ("allowed_tools", "denied_tools", "auto_approve")
+
 _LINE = re.compile(r"line ([0-9]{1,9})")
 
 
@@ -78,44 +85,56 @@ def _lines(text: str) -> dict[str, int]:
 
 
 def _advice(file: str, found: Config, known: Known) -> Iterator[tuple[str, str]]:
-    main = PurePath(file).name == "config.toml"
-    if main:
-        for pattern, _ in found.tool_policies:
-            if why := unmatched(pattern, known):
-                yield join("tool_policies", pattern), why
-        yield from _of_settings(found)
-    for agent in found.agents.values():
-        if agent.source == file:
-            yield from _of_agent(agent, join("agents", agent.name) if main else "", known)
-    for server in found.servers.values():
-        limit, most = server.policy.timeout, found.settings.timeout_max
-        if server.source == file and limit is not None and 0 < most < (limit or most + 1):
-            place = join("servers", server.name) if main else ""
-            yield f"{join(place, 'default_policy')}.timeout", _beyond(most)
-    if main:
-        for pattern, policy in found.tool_policies:
-            limit, most = policy.timeout, found.settings.timeout_max
-            if limit is not None and 0 < most < (limit or most + 1):
-                yield f"{join('tool_policies', pattern)}.timeout", _beyond(most)
-
-
-def _beyond(most: float) -> str:
-    return f"a call ends after timeout_max, {most:g} s, whatever is said here"
-
-
-def _of_settings(found: Config) -> Iterator[tuple[str, str]]:
+    for place, pattern in islice(_patterns(file, found), LOOKED_FOR):
+        if why := unmatched(pattern, known):
+            yield place, why
+    for agent, place in _agents(file, found):
+        yield from _of_agent(agent, place)
+    most = found.settings.timeout_max
+    for place, limit in _timeouts(file, found):
+        if limit is not None and 0 < most < (limit or most + 1):
+            yield place, f"a call ends after timeout_max, {most:g} s, whatever is said here"
     wait, deadline = found.settings.approval_wait, found.settings.approval_deadline
-    if 0 < deadline < wait:
+    if _is_main(file) and 0 < deadline < wait:
         yield "defaults.approval_wait", f"a question ends after approval_deadline, {deadline:g} s"
 
 
-def _of_agent(agent: Agent, place: str, known: Known) -> Iterator[tuple[str, str]]:
-    for field in ("allowed_tools", "denied_tools", "auto_approve"):
+def _is_main(file: str) -> bool:
+    return PurePath(file).name == "config.toml"
+
+
+def _agents(file: str, found: Config) -> Iterator[tuple[Agent, str]]:
+    """Those that the file defines, each with the place of its entry."""
+    for agent in found.agents.values():
+        if agent.source == file:
+            yield agent, join("agents", agent.name) if _is_main(file) else ""
+
+
+def _patterns(file: str, found: Config) -> Iterator[tuple[str, str]]:
+    """Every pattern of the file, with its place."""
+    for pattern, _ in found.tool_policies if _is_main(file) else ():
+        yield join("tool_policies", pattern), pattern
+    for agent, place in _agents(file, found):
+        for field in LISTS:
+            for number, pattern in enumerate(getattr(agent, field) or ()):
+                yield f"{join(place, field)}[{number}]", pattern
+
+
+def _timeouts(file: str, found: Config) -> Iterator[tuple[str, float | None]]:
+    for server in found.servers.values():
+        if server.source == file:
+            place = join("servers", server.name) if _is_main(file) else ""
+            yield f"{join(place, 'default_policy')}.timeout", server.policy.timeout
+    for pattern, policy in found.tool_policies if _is_main(file) else ():
+        yield f"{join('tool_policies', pattern)}.timeout", policy.timeout
+
+
+def _of_agent(agent: Agent, place: str) -> Iterator[tuple[str, str]]:
+    """What one of its lists says that another one takes back."""
+    for field in ("allowed_tools", "auto_approve"):
         for number, pattern in enumerate(getattr(agent, field) or ()):
             where = f"{join(place, field)}[{number}]"
-            if why := unmatched(pattern, known):
-                yield where, why
-            if field != "denied_tools" and covered(pattern, agent.denied_tools):
+            if covered(pattern, agent.denied_tools):
                 yield where, "denied_tools takes all of it away again"
             elif field == "auto_approve" and not _allowed(pattern, agent.allowed_tools):
                 yield where, "allowed_tools does not have it"

@@ -7,14 +7,35 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 
 from mcpd.catalog.names import Spelling, export, original
-from mcpd.policy.terms import glob_match
-
-Known = Mapping[str, frozenset[str] | None]
-"""Each server with the own names of its tools, wrapper tools included; None where they are not known."""
+from mcpd.policy.terms import glob_match, specificity
 
 _SPELLINGS: tuple[Spelling, ...] = ("server__tool", "mcp_server_tool")
+
+
+class Known:
+    """The servers and tools that there are now."""
+
+    def __init__(self, tools: Mapping[str, frozenset[str] | None]) -> None:
+        """`tools`: each server with the own names of its tools, wrapper tools included; None where they are
+        not known."""
+        self.tools = tools
+        self.servers = {head: server for server in tools for head in _heads(server)}
+        """Each server by what stands before the first `__` of its tools' names."""
+
+    @cached_property
+    def names(self) -> Mapping[str, tuple[str, ...]]:
+        """Every name that a pattern may mean a server's tools by, whichever spelling its agent has (a26)."""
+        return {
+            server: tuple(name for tool in tools or () for name in _names(server, tool))
+            for server, tools in self.tools.items()
+        }
+
+    @cached_property
+    def every(self) -> frozenset[str]:
+        return frozenset(name for names in self.names.values() for name in names)
 
 
 def pattern_for(word: str, servers: Collection[str]) -> str:
@@ -22,45 +43,44 @@ def pattern_for(word: str, servers: Collection[str]) -> str:
     return f"{word}__*" if word in servers else word
 
 
-def all_names(server: str, tool: str) -> tuple[str, ...]:
-    """Every name that a pattern may mean a tool by, whichever spelling its agent has (a26)."""
+def unmatched(pattern: str, known: Known) -> str:
+    """Why a pattern matches nothing now, with the nearest name; empty where it matches or may match."""
+    head, border, tool = pattern.partition("__")
+    if not border or _wild(head) or pattern.startswith("mcp_"):
+        open_end = any(tools is None for tools in known.tools.values())
+        return (
+            ""
+            if open_end or _matches(pattern, known, known.tools)
+            else "it matches no tool that is known now"
+        )
+    server = known.servers.get(head)
+    if server is None:
+        return f'no server is named "{head[:60]}"{_nearest(head, known.tools)}'
+    tools = known.tools[server]
+    if tools is None or _matches(pattern, known, (server,)):
+        return ""
+    if _wild(tool):
+        return f'server "{server}" has no such tools now'
+    return f'server "{server}" has no tool "{tool[:60]}" now{_nearest(tool, tools)}'
+
+
+def _names(server: str, tool: str) -> tuple[str, ...]:
     return (original(server, tool), *(export(server, tool, spelling) for spelling in _SPELLINGS))
 
 
-def unmatched(pattern: str, known: Known) -> str:
-    """Why a pattern matches nothing now, with the nearest name; empty where it matches or may match."""
-    server, border, tool = pattern.partition("__")
-    named = server if border and not _wild(server) else ""
-    if named and not pattern.startswith("mcp_") and named not in _heads(known):
-        return f'no server is named "{named[:60]}"{_nearest(named, known)}'
-    of = {name: tools for name, tools in known.items() if not named or named in _heads((name,))}
-    if any(tools is None for tools in of.values()) or _matches(pattern, of):
-        return ""
-    if not named or not of or pattern.startswith("mcp_"):
-        return "it matches no tool that is known now"
-    [(name, tools), *_] = of.items()
-    if _wild(tool):
-        return f'server "{name}" has no such tools now'
-    return f'server "{name}" has no tool "{tool[:60]}" now{_nearest(tool, tools or ())}'
-
-
-def _heads(servers: Iterable[str]) -> set[str]:
-    """What stands before the first `__` of the names of servers, original and exported."""
-    flat = {server.replace(".", "_") for server in servers}
-    return {*servers, *flat, *(f"_{name}" for name in flat if name[:1].isdigit())}
+def _heads(server: str) -> tuple[str, ...]:
+    flat = server.replace(".", "_")
+    return (server, flat, f"_{flat}") if flat[:1].isdigit() else (server, flat)
 
 
 def _wild(text: str) -> bool:
     return "*" in text or "?" in text
 
 
-def _matches(pattern: str, known: Known) -> bool:
-    return any(
-        glob_match(pattern, name)
-        for server, tools in known.items()
-        for tool in tools or ()
-        for name in all_names(server, tool)
-    )
+def _matches(pattern: str, known: Known, servers: Iterable[str]) -> bool:
+    if specificity(pattern).exact:
+        return pattern in known.every
+    return any(glob_match(pattern, name) for server in servers for name in known.names[server])
 
 
 def _nearest(word: str, names: Iterable[str]) -> str:

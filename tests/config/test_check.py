@@ -9,8 +9,9 @@ import pytest
 from mcpd.config.check import findings, meant
 from mcpd.config.load import Draft, load, reload
 from mcpd.errors import Failure
+from mcpd.policy.patterns import Known
 
-KNOWN = {"notes": frozenset({"read", "write"}), "idle": None}
+KNOWN = Known({"notes": frozenset({"read", "write"}), "idle": None})
 
 
 def said(folder: Path, text: str, file: str = "config.toml") -> list[tuple[int, str, bool]]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.policy.patterns import pattern_for, unmatched
+from mcpd.policy.patterns import Known, pattern_for, unmatched
 
-KNOWN = {
-    "filesystem": frozenset({"read_file", "write_file", "ask.me"}),
+FILES = frozenset({"read_file", "write_file", "ask.me"})
+TOOLS = {
+    "filesystem": FILES,
     "a.b": frozenset({"x"}),
     "1st": frozenset({"go"}),
     "idle": None,
 }
+KNOWN = Known(TOOLS)
 
 
 @pytest.mark.parametrize(
@@ -55,14 +57,14 @@ def test_what_matches_nothing_is_met_by_the_nearest_name(pattern: str, said: str
 
 
 def test_without_any_unknown_catalogue_a_wild_pattern_can_match_nothing() -> None:
-    known = {"filesystem": KNOWN["filesystem"]}
+    known = Known({"filesystem": FILES})
     assert unmatched("*__delete_*", known) == "it matches no tool that is known now"
     assert unmatched("mcp_filesystem_delete", known) == "it matches no tool that is known now"
-    assert unmatched("a__*", {}) == 'no server is named "a"'
+    assert unmatched("a__*", Known({})) == 'no server is named "a"'
 
 
 def test_a_servers_name_stands_for_its_tools() -> None:
-    assert [pattern_for(word, KNOWN) for word in ("filesystem", "filesystem__x", "other")] == [
+    assert [pattern_for(word, TOOLS) for word in ("filesystem", "filesystem__x", "other")] == [
         "filesystem__*",
         "filesystem__x",
         "other",
