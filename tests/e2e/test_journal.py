@@ -74,6 +74,37 @@ async def test_arguments_are_kept_where_that_is_asked_for(daemon: Daemon, real_c
     assert json.loads(entry["arguments"]) == {"text": "kept"}
 
 
+async def test_a_value_that_mcpd_holds_is_never_in_the_journal(daemon: Daemon, real_clock: None) -> None:
+    held = "q9Zr-Vv71kLwPe0Tn4Xb"
+    daemon.server("vault", lively(daemon.home.root / "vault.log", env={"API_TOKEN": held}))
+    daemon.server("plain", lively(daemon.home.root / "plain.log"))
+    daemon.write("config.toml", {"schema": 1, "defaults": {"journal_arguments": True}})
+    daemon.start()
+    async with attached(daemon) as agent:
+        assert kind_of(await agent.call("plain__echo", text=f"it is {held}!")) == "denied"
+        # Escapes change nothing, nor does a name.
+        line = json.dumps({"text": held}).replace("q9Zr", "\\u0071\\u0039Zr")
+        await agent.line(
+            b'{"jsonrpc":"2.0","id":90,"method":"tools/call","params":{"name":"plain__echo","arguments":'
+            + line.encode()
+            + b"}}"
+        )
+        assert kind_of(await agent.answer(90)) == "denied"
+        assert kind_of(await agent.call("plain__echo", **{held: 1})) == "denied"
+        await agent.begin_call(f"plain__{held}")
+        until(lambda: journal(daemon, "--outcome", "no_such_tool"))
+        # Its own server may have it; what comes back is redacted, and so is what is kept.
+        assert held not in text_of(await agent.call("vault__echo", text=held))
+        entries = journal(daemon, "--kind", "request")
+    assert [entry["outcome"] for entry in entries] == ["denied"] * 3 + ["no_such_tool", "ok"]
+    assert all(
+        "API_TOKEN" in entry["because"] + entry["findings"] for entry in entries if not entry["tool"][8:]
+    )
+    assert held not in json.dumps(entries)
+    for path in (daemon.home.state / "mcpd").glob("journal.db*"):
+        assert held.encode() not in path.read_bytes()
+
+
 async def test_kill_9_loses_at_most_the_last_batch(daemon: Daemon, real_clock: None) -> None:
     daemon.server("plain", lively(daemon.home.root / "plain.log"))
     daemon.server("sharp", lively(daemon.home.root / "sharp.log", default_policy=HIGH))
