@@ -60,6 +60,23 @@ def test_agents(daemon: Daemon) -> None:
     assert daemon.ask("agents.get", agent="reader")["problems"] == []
 
 
+def test_grants_and_why(daemon: Daemon) -> None:
+    daemon.server("notes", lively(daemon.home.root / "notes.log", default_policy={}))
+    (daemon.folder / "config.toml").write_text("[agents.coder]\n", "utf-8")
+    daemon.start()
+    text = (ROOT / "README.md").read_text("utf-8")
+    section = text.partition("\n## A yes that lasts\n")[2].partition("\n## Run it")[0]
+    commands = "".join(block for _, block in BLOCK.findall(section))
+    # The tools of the server that is here in the place of the one that deals with files.
+    for theirs, ours in (("read_text_file", "echo"), ("write_file", "wipe"), ("list_*", "e*")):
+        commands = commands.replace(theirs, ours)
+    for line in commands.splitlines():
+        [first, *_] = daemon.ask("grants.list")["grants"] or [{"id": ""}]
+        done = shell(daemon, line.replace("ID", first["id"]))
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+    assert len(daemon.ask("grants.list")["grants"]) == 2
+
+
 def test_talk_by_hand(daemon: Daemon) -> None:
     """All lines at once and then the end of the stream, as `socat` sends them; ten times, for their order."""
     (lines,) = re.findall(r"<<'EOF'\n(.*?)^EOF$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
