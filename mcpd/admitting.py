@@ -117,23 +117,31 @@ async def _relist(
     change: Callable[[lists.Lists, list[str]], lists.Lists],
     by: str,
 ) -> AgentChanged:
-    every = roster.known(broker)
-    patterns = [_pattern(word, every) for word in words]
+    # Looking for near names among thousands takes a while.
+    known = roster.known(broker)
+    patterns, notes = await trio.to_thread.run_sync(_understood, tuple(words), known)
 
     def fields_of(agent: Agent) -> dict[str, Any]:
         after = change(lists.Lists(agent.allowed_tools, agent.denied_tools), patterns)
         said = {"allowed_tools": after.allowed, "denied_tools": after.denied}
         return {key: value for key, value in said.items() if value != getattr(agent, key)}
 
-    notes = [(pattern, why) for pattern in patterns if (why := unmatched(pattern, every))]
-    return await _change(broker, name, fields_of, by, tuple(f'"{p}": {why}' for p, why in notes))
+    return await _change(broker, name, fields_of, by, notes)
 
 
-def _pattern(word: str, every: Known) -> str:
+def _understood(words: tuple[str, ...], known: Known) -> tuple[list[str], tuple[str, ...]]:
+    """The patterns that are meant, and what to say of those that match nothing now. Raises Failure
+    `invalid_params`."""
+    patterns = [_pattern(word, known) for word in words]
+    said = [(pattern, unmatched(pattern, known)) for pattern in patterns]
+    return patterns, tuple(f'"{pattern}": {why}' for pattern, why in said if why)
+
+
+def _pattern(word: str, known: Known) -> str:
     """Raises Failure `invalid_params` for what is neither a server nor can match a tool."""
-    pattern = pattern_for(word, every.tools)
+    pattern = pattern_for(word, known.tools)
     if problem := pattern_problem(pattern):
-        near = unmatched(f"{pattern}__*", every) if pattern else problem
+        near = unmatched(f"{pattern}__*", known) if pattern else problem
         raise Failure(
             "invalid_params", near or problem, hint="name a server, a tool SERVER__TOOL or a pattern"
         )

@@ -60,7 +60,7 @@ def unusable(file: str, place: str, message: str) -> Finding:
 
 
 #: Patterns of a file that are looked for among the tools there are: each may be tried on all of them.
-LOOKED_FOR = 500
+LOOKED_FOR = 200
 
 #: The lists of an agent that hold patterns.
 LISTS = ("allowed_tools", "denied_tools", "auto_approve")
