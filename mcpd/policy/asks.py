@@ -168,7 +168,8 @@ def _check_elicitation(server: str, members: dict[str, Any]) -> None:
     message = members.get("message")
     if not isinstance(message, str) or len(message) > MESSAGE:
         raise Refused(_INVALID_PARAMS, f"an elicitation needs a message of at most {MESSAGE:,} characters")
-    said = f"[{server}, untrusted] "
+    # A question without a server is mcpd's own.
+    said = f"[{server}, untrusted] " if server else "[mcpd] "
     if members.get("mode", "form") == "url":
         members["url"], host = _address(members.get("url"))
         # The host is what a person must look at; in the address alone it is easily overlooked (5.12).

@@ -379,12 +379,22 @@ class Room:
         await made.begin()
         return made
 
+    def record(self, entry: Entry, arguments: bytes = b"") -> None:
+        self.records.append(entry)
+
+    async def decided(self, entry: Entry, arguments: bytes = b"") -> int:
+        self.records.append(entry)
+        return len(self.records)
+
     def asks(self, **facts: Any) -> list[Entry]:
-        """What was recorded of questions."""
+        """What was recorded of servers' questions."""
+        return self.recorded("ask", **facts)
+
+    def recorded(self, kind: str, **facts: Any) -> list[Entry]:
         return [
             entry
             for entry in self.records
-            if entry.kind == "ask" and all(getattr(entry, k) == v for k, v in facts.items())
+            if entry.kind == kind and all(getattr(entry, k) == v for k, v in facts.items())
         ]
 
 
@@ -432,8 +442,11 @@ async def open_room(
         upstream.relay.budget = Budget(hourly)
     async with trio.open_nursery() as nursery:
         await nursery.start(fleet.run)
+        await nursery.start(broker.approvals.run)
         room = Room(broker, nursery)
-        monkeypatch.setattr(broker.journal, "record", room.records.append)
+        # A thread writes it, whose time is not the jumping clock's.
+        monkeypatch.setattr(broker.journal, "record", room.record)
+        monkeypatch.setattr(broker.journal, "decided", room.decided)
         yield room
         nursery.cancel_scope.cancel()
     store.close()
