@@ -99,7 +99,7 @@ class Operator:
     def record(self, method: str, params: Params, outcome: str, proof: Proof = "") -> None:
         """Who changed something, for the journal (n12)."""
         caller = self.caller
-        agent = getattr(params, "agent", "")
+        meant = [(word, str(getattr(params, word, ""))) for word in ("agent", "session", "id")]
         self.broker.journal.record(
             Entry(
                 kind="change",
@@ -108,7 +108,7 @@ class Operator:
                 exe=caller.exe,
                 server=getattr(params, "server", "") or getattr(params, "name", ""),
                 method=method,
-                because=f'agent "{agent[:60]}"' if agent else "",
+                because=", ".join(f'{word} "{value[:60]}"' for word, value in meant if value),
                 outcome=outcome,
                 proof=proof,
             )

@@ -324,6 +324,8 @@ async def test_a_session_is_switched_from_outside(home: Home, real_clock: None) 
         assert await agent.tools() == everything
         assert await operator.call("sessions.switch", session=first["id"], server="a", on=True) == first
         await agent.nothing_more()
+        recorded = await stage.journal(kind="change", method="sessions.switch")
+        assert {(entry.server, entry.because) for entry in recorded} == {("a", f'session "{first["id"]}"')}
         unknown = await operator.refusal("sessions.switch", session="s99", server="a", on=False)
         assert unknown.kind == "no_such_session"
         nothing = await operator.refusal("sessions.switch", session=first["id"], server="c", on=False)
