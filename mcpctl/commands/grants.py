@@ -20,6 +20,9 @@ HEAD = ("ID", "AGENT", "TOOL", "LASTS", "USED", "WHERE")
 #: test -> how it reads
 TESTS = {"equals": "=", "prefix": "begins with", "glob": "fits", "under": "is under"}
 
+#: Tools that are told as not covered.
+FEW = 5
+
 #: What says how long a grant lasts; exactly one of them.
 LIFESPANS = ("once", "count", "lasts", "session", "forever")
 
@@ -104,8 +107,10 @@ def say_granted(found: Any) -> None:
     )
     if found["answered"]:
         output.note(f"{output.plural(found['answered'], 'open question')} answered by it")
-    for each in found["beyond"]:
+    for each in found["beyond"][:FEW]:
         output.note(f"not covered: {each}")
+    if len(found["beyond"]) > FEW:
+        output.note("nor are more of them")
     if not found["covered"]:
         output.note("no tool that is known now is covered by it")
 

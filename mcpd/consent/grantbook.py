@@ -42,8 +42,10 @@ class GrantBook:
         self._store = store
         self._now = now
         self._grants: dict[str, Grant] = {}
-        """By id, those without a count first, so that no count is spent where a lasting one does."""
+        """By id."""
         self._used: dict[str, int] = {}
+        self._of: dict[str, list[Grant]] = {}
+        """By server, those without a count first: no count is spent where a lasting one does."""
         problems = []
         for key, terms, used in store.rows("select id, terms, used from grants order by rowid"):
             try:
@@ -53,7 +55,7 @@ class GrantBook:
                 continue
             self._grants[key] = grant
             self._used[key] = used
-        self._sort()
+        self._index()
         self.problems = tuple(problems)
 
     def all(self) -> tuple[Given, ...]:
@@ -65,11 +67,11 @@ class GrantBook:
         )
 
     def find(self, request: Request, counted: str = "") -> Grant | None:
-        """A grant that covers the request. `counted` is the id of the one that it was counted for before, when
-        it is decided once more: its last use is still this request's."""
-        for key, grant in self._grants.items():
-            used = self._used[key] - (key == counted)
-            if grant.server == request.server and covers(grant, request, used, self._now()):
+        """A grant that covers the request. `counted` is the id of the one that it was counted for, when it is
+        decided once more: its last use is still this request's."""
+        for grant in self._of.get(request.server, ()):
+            used = self._used[grant.id] - (grant.id == counted)
+            if covers(grant, request, used, self._now()):
                 return grant
         return None
 
@@ -102,7 +104,7 @@ class GrantBook:
             self._store.write("keep a grant", (_INSERT, row))
         self._grants[grant.id] = grant
         self._used[grant.id] = 0
-        self._sort()
+        self._index()
 
     def revoke(self, key: str) -> Grant:
         """Take a grant back. Raises Failure `no_such_grant`, and `not_writable`: this daemon has forgotten it
@@ -115,19 +117,22 @@ class GrantBook:
 
     def end_session(self, session: str) -> bool:
         """A session has ended, and with it the grants for it; whether there were any."""
-        ended = [key for key, grant in self._grants.items() if grant.session == session]
-        for key in ended:
-            del self._grants[key], self._used[key]
+        ended = [
+            key
+            for key, grant in self._grants.items()
+            if grant.lifespan == "session" and grant.session == session
+        ]
+        self._remove(ended)
         return bool(ended)
 
     def filed(self, server: str) -> bool:
         """Whether there is any grant for a server of this name, wherever it is (n24)."""
-        return any(grant.server == server for grant in self._grants.values())
+        return any(given.grant.server == server for given in self.all())
 
     def forget(self, server: str) -> bool:
         """A server was removed: one of that name is another one. Whether it had any grants. Raises Failure
         `not_writable`, as `revoke` does."""
-        ended = [key for key, grant in self._grants.items() if grant.server == server]
+        ended = [grant.id for grant in self._of.get(server, ())]
         self._drop("forget the grants of a server", ended)
         return bool(ended)
 
@@ -142,10 +147,16 @@ class GrantBook:
         statements: list[Statement] = [
             (_DELETE, (key,)) for key in keys if self._grants[key].lifespan != "session"
         ]
-        for key in keys:
-            del self._grants[key], self._used[key]
+        self._remove(keys)
         if statements:
             self._store.write(what, *statements)
 
-    def _sort(self) -> None:
-        self._grants = dict(sorted(self._grants.items(), key=lambda item: bool(item[1].uses)))
+    def _remove(self, keys: list[str]) -> None:
+        for key in keys:
+            del self._grants[key], self._used[key]
+        self._index()
+
+    def _index(self) -> None:
+        self._of = {}
+        for grant in sorted(self._grants.values(), key=lambda each: bool(each.uses)):
+            self._of.setdefault(grant.server, []).append(grant)
