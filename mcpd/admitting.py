@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from mcpd import applying, listing, roster
 from mcpd.api.agents import AddAgent, AgentChanged, AgentDetails
 from mcpd.broker import Broker
+from mcpd.caller import DEFAULT_AGENT
 from mcpd.config import save
 from mcpd.config.change import WAITS, applied
 from mcpd.config.entry import pattern_problem
@@ -57,9 +58,9 @@ def _file_fields(broker: Broker, wanted: AddAgent) -> dict[str, Any]:
 
 
 async def remove(broker: Broker, name: str) -> str:
-    """Delete an agent's file, and its token: its sessions end. The path of the file.
+    """Delete an agent's file, and with the agent its token: its sessions end. The path of the file.
 
-    Without its entry the default agent may use everything (D11). Raises Failure `no_such_agent`,
+    The default agent stays, and may use everything without an entry (D11). Raises Failure `no_such_agent`,
     `not_writable`.
     """
     async with broker.editing:
@@ -71,7 +72,7 @@ async def remove(broker: Broker, name: str) -> str:
         before = broker.config
         others = {key: value for key, value in before.agents.items() if key != name}
         _install(broker, replace(before, agents=others), "agents.remove")
-        if name in broker.state.tokens:
+        if name in broker.state.tokens and name != DEFAULT_AGENT:
             with suppress(Failure):  # one that stays opens nothing: there is no such agent
                 broker.state.forget_token(name)
     return str(path)

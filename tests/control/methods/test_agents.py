@@ -162,10 +162,13 @@ async def test_agents_come_and_go(home: Home, real_clock: None) -> None:
         }
         assert added["socket"].endswith("/reader/mcp.sock")
         assert "reader" in stage.broker.config.agents
+        for name in ("reader", "default"):
+            stage.broker.state.put_token(name, b"x" * 32)
         taken = await operator.refusal("agents.add", agent="reader")
         assert (taken.kind, taken.data["file"]) == ("name_taken", str(file))
         assert await operator.call("agents.remove", agent="reader") == {"file": str(file)}
         assert not file.exists()
+        assert set(stage.broker.state.tokens) == {"default"}
         assert (await operator.refusal("agents.get", agent="reader")).kind == "no_such_agent"
 
 
