@@ -113,7 +113,7 @@ def _nearly(broker: Broker, request: Request) -> list[Grant]:
     found = []
     for grant, used in broker.grants.all():
         session = grant.session or request.session
-        free = msgspec.structs.replace(grant, conditions=())
+        free = msgspec.structs.replace(grant, conditions=(), only=False)
         if covers(free, msgspec.structs.replace(request, session=session), used, 0.0) and not covers(
             grant, request, used, 0.0
         ):

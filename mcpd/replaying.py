@@ -151,7 +151,7 @@ def _grant_then(broker: Broker, entry: Recorded, request: Request) -> Grant | No
     """The grant that covered it, where it is still given: its conditions held then."""
     for grant, used in broker.grants.all():
         if grant.id == entry.grant and not entry.arguments:
-            free = msgspec.structs.replace(grant, conditions=())
+            free = msgspec.structs.replace(grant, conditions=(), only=False)
             return grant if covers(free, request, used, 0.0) else None
     return None
 

@@ -46,7 +46,7 @@ def grants(options: Namespace) -> int:
 
 def row(grant: Any) -> tuple[object, ...]:
     lasts = grant["idle"] and f"idle: {grant['idle']}"
-    words = [" and ".join(map(condition, grant["where"])), grant["reason"] and f"({grant['reason']})"]
+    words = [where_words(grant), grant["reason"] and f"({grant['reason']})"]
     return (
         grant["id"],
         agent(grant["agent"]),
@@ -64,6 +64,11 @@ def agent(name: str) -> str:
 def condition(where: Any) -> str:
     value = where["value"] if where["test"] == "equals" else f'"{where["value"]}"'
     return f"{where['argument']} {TESTS.get(where['test'], where['test'])} {value}"
+
+
+def where_words(grant: Any) -> str:
+    other = ["no other arguments"] if grant["only"] else []
+    return " and ".join([*map(condition, grant["where"]), *other])
 
 
 def lasting(grant: Any) -> str:
@@ -92,14 +97,13 @@ def add(options: Namespace) -> int:
 
 def say_granted(found: Any) -> None:
     grant = found["grant"]
-    where = " and ".join(map(condition, grant["where"]))
     output.say(
         output.fields(
             [
                 ("grant", grant["id"]),
                 ("agent", agent(grant["agent"])),
                 ("tool" if grant["exact"] else "tools", f"{grant['server']}__{grant['tool']}"),
-                ("where", where),
+                ("where", where_words(grant)),
                 ("lasts", lasting(grant)),
                 ("reason", grant["reason"]),
             ]
@@ -130,6 +134,8 @@ def wanted(options: Namespace) -> dict[str, Any]:
     params |= {"agent": readable(whom[0]), "where": conditions(options), **lifespan(options)}
     if not options.server:
         params["name"] = tool
+    if options.only:
+        params["only"] = True
     if options.reason:
         params["reason"] = readable(options.reason)
     return params
@@ -201,6 +207,7 @@ def _grants(arguments: Arguments) -> None:
         arguments.add_argument(
             f"--{test}", metavar="ARGUMENT=VALUE", action="append", default=[], help=text + "; repeatable"
         )
+    arguments.add_argument("--only", action="store_true", help="and there are no other arguments than these")
     arguments.add_argument("--once", action="store_true", help="for one call")
     arguments.add_argument("--count", type=int, metavar="N", help="for N calls")
     arguments.add_argument(

@@ -34,6 +34,8 @@ class AddGrant(Params, frozen=True, kw_only=True):
     name: str = ""
     where: Annotated[tuple[Where, ...], msgspec.Meta(max_length=16)] = ()
     """All must hold."""
+    only: bool = False
+    """There must be no other arguments than those of `where`."""
     lifespan: Lifespan
     session: str = ""
     """Of `session`: one that is attached."""
@@ -53,6 +55,7 @@ class GrantInfo(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
     """It is a name; only then the grant counts at high risk."""
     where: tuple[Where, ...]
+    only: bool
     lifespan: Lifespan
     session: str
     until: float

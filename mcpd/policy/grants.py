@@ -71,6 +71,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`tool` is a name, not a pattern: only then does the grant count at high risk (D10)."""
     conditions: tuple[Condition, ...] = ()
     """All of them must hold."""
+    only: bool = False
+    """There must be no other arguments than those that conditions name."""
     lifespan: Lifespan
     session: str = ""
     """Whose end is that of a `session` grant."""
@@ -97,7 +99,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def words(self) -> str:
         """What it covers, for people; without its lifespan."""
         which = f'tool "{self.tool}"' if self.exact else f'tools "{self.tool}"'
-        where = " and ".join(each.words for each in self.conditions)
+        other = ["there are no other arguments"] if self.only else []
+        where = " and ".join([*(each.words for each in self.conditions), *other])
         return f'grant {self.id} for {which} of server "{self.server}"{where and f" where {where}"}'
 
     @property
@@ -131,7 +134,7 @@ def covers(grant: Grant, request: Request, used: int, now: float) -> bool:
         and (grant.exact or request.risk != "high")
         and lasts(grant, used, now)
         and (grant.lifespan != "session" or grant.session == request.session)
-        and (not grant.conditions or _hold(grant.conditions, request.arguments))
+        and (not (grant.conditions or grant.only) or _hold(grant, request.arguments))
     )
 
 
@@ -142,12 +145,16 @@ def lasts(grant: Grant, used: int, now: float) -> bool:
     return not grant.uses or used < grant.uses
 
 
-def _hold(conditions: tuple[Condition, ...], arguments: bytes) -> bool:
+def _hold(grant: Grant, arguments: bytes) -> bool:
     try:
         members = read(arguments, _Number)
     except (ValueError, RecursionError):
         return False
-    return isinstance(members, dict) and all(_holds(each, members) for each in conditions)
+    if not isinstance(members, dict):
+        return False
+    if grant.only and not members.keys() <= {each.argument for each in grant.conditions}:
+        return False
+    return all(_holds(each, members) for each in grant.conditions)
 
 
 def _holds(condition: Condition, members: dict[str, Any]) -> bool:

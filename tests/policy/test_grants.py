@@ -291,6 +291,17 @@ def test_all_conditions_must_hold_and_other_arguments_are_free() -> None:
     assert not covered(both, request('{"from":"/n/a"}'))
 
 
+def test_other_arguments_can_be_ruled_out() -> None:
+    exactly = grant(Condition("path", "equals", '"/n"'), only=True)
+    assert covered(exactly, request('{"path":"/n"}'))
+    assert not covered(exactly, request('{"path":"/n","overwrite":true}'))
+    assert not covered(exactly, request("{}"))
+    assert covered(grant(only=True), request("{}"))
+    assert not covered(grant(only=True), request('{"path":"/n"}'))
+    assert not covered(grant(only=True), request("[]"))
+    assert "no other arguments" in exactly.words
+
+
 def test_bytes_that_are_no_text_do_not_hold() -> None:
     asked = msgspec.structs.replace(request(), arguments=b'{"a":"x\xff"}')
     assert not covered(where("a", "prefix", "x"), asked)

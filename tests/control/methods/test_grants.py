@@ -50,6 +50,7 @@ async def test_a_grant_is_listed_and_taken_back(home: Home, real_clock: None) ->
             "tool": "echo",
             "exact": True,
             "where": where,
+            "only": False,
             "lifespan": "count",
             "session": "",
             "until": 0.0,

@@ -20,6 +20,7 @@ def info(**fields: Any) -> dict[str, Any]:
         "tool": "write",
         "exact": True,
         "where": [],
+        "only": False,
         "lifespan": "forever",
         "session": "",
         "until": 0.0,
@@ -44,7 +45,7 @@ def test_the_list_says_for_whom_how_long_and_where(daemon: Control, folder: Path
     daemon.answers["grants.list"] = {
         "grants": [
             info(where=where, reason="notes only"),
-            info(agent="*", lifespan="count", count=5, used=2),
+            info(agent="*", lifespan="count", count=5, used=2, only=True),
             info(agent="", lifespan="until", until=1_000_000.0),
             info(lifespan="session", session="s7"),
             info(lifespan="once", idle='server "fs" has another command or address now'),
@@ -57,6 +58,7 @@ def test_the_list_says_for_whom_how_long_and_where(daemon: Control, folder: Path
     assert "\x1b" not in done.stdout
     assert "(all)" in lines[1]
     assert "3 more calls" in lines[1]
+    assert "no other arguments" in lines[1]
     assert "(mcpctl)" in lines[2]
     assert "until 1970-01-12" in lines[2]
     assert "session s7" in lines[3]
@@ -85,8 +87,15 @@ def test_the_list_says_for_whom_how_long_and_where(daemon: Control, folder: Path
             },
         ),
         (
-            ["fs__w*", "--operator", "--for", "8h"],
-            {"name": "fs__w*", "agent": "", "where": [], "lifespan": "until", "seconds": 28800.0},
+            ["fs__w*", "--operator", "--for", "8h", "--only"],
+            {
+                "name": "fs__w*",
+                "agent": "",
+                "where": [],
+                "only": True,
+                "lifespan": "until",
+                "seconds": 28800.0,
+            },
         ),
         (
             ["fs__write", "--agent", "a", "--count", "3"],
