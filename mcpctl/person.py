@@ -91,7 +91,7 @@ def settle(mcpd: Client, approval: Any) -> bool | None:
                 mcpd.call("approvals.deny", {"id": approval["id"]}, QUICK)
                 return False
             case "a" if session:
-                if grant(mcpd, approval, {"lifespan": "session", "session": approval["session"]}, []):
+                if grant(mcpd, approval, {"lifespan": "session", "session": approval["session"]}):
                     return True
             case "g":
                 if offer(mcpd, approval):
@@ -162,22 +162,22 @@ def offer(mcpd: Client, approval: Any) -> bool:
     lasting = choose("how long?", [words for words, _ in LASTING])
     if lasting is None:
         return False
-    return grant(mcpd, approval, LASTING[lasting][1], wheres[where][1])
+    return grant(mcpd, approval, {**LASTING[lasting][1], **wheres[where][1]})
 
 
-def conditions(approval: Any) -> list[tuple[str, list[dict[str, str]]]]:
+def conditions(approval: Any) -> list[tuple[str, dict[str, object]]]:
     """What a grant could want of the arguments: nothing, a path in the same folder, these very values."""
-    found: list[tuple[str, list[dict[str, str]]]] = [("any arguments", [])]
+    found: list[tuple[str, dict[str, object]]] = [("any arguments", {})]
     members = client.members(approval["text"])
     for shown in approval["arguments"]:
         value = members.get(shown["name"], (None, ""))[0]
         if shown["kind"] == "path" and isinstance(value, str) and value.startswith("/"):
             folder = os.path.dirname(os.path.normpath(value))
             where = {"argument": shown["name"], "test": "under", "value": folder}
-            found.append((f"{shown['name']} is under {folder}", [where]))
+            found.append((f"{shown['name']} is under {folder}", {"where": [where]}))
     if 0 < len(members) <= 16:
         equal = [{"argument": name, "test": "equals", "value": text} for name, (_, text) in members.items()]
-        found.append(("exactly these values", equal))
+        found.append(("exactly these values", {"where": equal, "only": True}))
     return found
 
 
@@ -188,10 +188,10 @@ def choose(question: str, choices: list[str]) -> int | None:
     return int(answer) - 1 if answer.isdecimal() and 0 < int(answer) <= len(choices) else None
 
 
-def grant(mcpd: Client, approval: Any, lasting: dict[str, object], where: list[dict[str, str]]) -> bool:
+def grant(mcpd: Client, approval: Any, terms: dict[str, object]) -> bool:
     """Give a grant for this tool to the agent that asks. Whether it has answered the question too."""
     params = {"agent": approval["agent"], "server": approval["server"], "tool": approval["tool"]}
-    given = mcpd.call("grants.add", {**params, "where": where, **lasting}, QUICK)
+    given = mcpd.call("grants.add", {**params, **terms}, QUICK)
     output.note(f"grant {given['grant']['id']} given; mcpctl revoke {given['grant']['id']} takes it back")
     for words in given["beyond"]:
         output.note(words)
