@@ -43,7 +43,7 @@ async def add(broker: Broker, wanted: AddAgent) -> AgentDetails:
                 file=taken.source,
             )
         await _write(broker, Agent(name=name), _file_fields(broker, wanted), "agents.add")
-    return roster.get_agent(broker, name)
+    return await roster.get_agent(broker, name)
 
 
 def _file_fields(broker: Broker, wanted: AddAgent) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import trio
 
 from mcpd import listing
 from mcpd.api.agents import AgentDetails, AgentInfo, ServerShare, SessionInfo
@@ -20,6 +22,9 @@ from mcpd.policy.rules import may_use_server
 from mcpd.policy.terms import risk_rank
 from mcpd.rows import ViewKey
 
+#: Tools that are looked at before others have a turn.
+AT_A_TIME = 200
+
 
 def list_agents(broker: Broker) -> tuple[AgentInfo, ...]:
     """Every agent, the default one first and whether it has an entry or not."""
@@ -27,12 +32,12 @@ def list_agents(broker: Broker) -> tuple[AgentInfo, ...]:
     return tuple(info(broker, listing.find_agent(broker, name)) for name in names)
 
 
-def get_agent(broker: Broker, name: str) -> AgentDetails:
+async def get_agent(broker: Broker, name: str) -> AgentDetails:
     """Raises Failure `no_such_agent`."""
     agent = listing.find_agent(broker, name)
     return AgentDetails(
         **_info(broker, agent),
-        servers=tuple(_shares(broker, agent)),
+        servers=tuple(await _shares(broker, agent)),
         attached=sessions(broker, name),
         socket=f"{broker.agents_dir}/{name}/mcp.sock",
     )
@@ -69,22 +74,26 @@ def problems(config: Config, name: str, source: str) -> tuple[str, ...]:
     )
 
 
-def _shares(broker: Broker, agent: Agent) -> Iterable[ServerShare]:
+async def _shares(broker: Broker, agent: Agent) -> list[ServerShare]:
     every = known(broker).tools
+    usable, above = Counter[str](), Counter[str]()
     rows = listing.view_now(broker, ViewKey((agent.name, "", frozenset(), ""))).rows.values()
-    for upstream in broker.fleet.all():
-        if not may_use_server(agent, upstream.name):
-            continue
-        tools = every[upstream.name]
-        usable = [row for row in rows if row.upstream.name == upstream.name]
-        if tools is None or usable:
-            yield ServerShare(
-                server=upstream.name,
-                known=tools is not None,
-                tools=len(usable),
-                of=len(tools or ()),
-                above=sum(risk_rank(row.ruling.risk) > risk_rank(agent.max_risk) for row in usable),
-            )
+    for number, row in enumerate(rows):
+        if number % AT_A_TIME == 0:
+            await trio.lowlevel.checkpoint()
+        usable[row.upstream.name] += 1
+        above[row.upstream.name] += risk_rank(row.ruling.risk) > risk_rank(agent.max_risk)
+    return [
+        ServerShare(
+            server=server,
+            known=tools is not None,
+            tools=usable[server],
+            of=len(tools or ()),
+            above=above[server],
+        )
+        for server, tools in every.items()
+        if usable[server] or (tools is None and may_use_server(agent, server))
+    ]
 
 
 def known(broker: Broker) -> Known:

@@ -26,7 +26,7 @@ async def list_agents(operator: Operator, params: Params) -> Agents:
 
 
 async def get(operator: Operator, params: NamedAgent) -> AgentDetails:
-    return roster.get_agent(operator.broker, params.agent)
+    return await roster.get_agent(operator.broker, params.agent)
 
 
 async def add(operator: Operator, params: AddAgent) -> AgentDetails:
