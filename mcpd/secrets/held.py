@@ -62,12 +62,16 @@ class HeldValues:
         `takes_secrets`: what looks like a secret is nothing to ask about. The server's own values are its
         own.
         """
-        engine = self._engine
         if len(payload) <= SLICE:
-            found = engine.find(strings.flat(payload).text)
-        else:
-            told = await _flat(payload)
-            found = await _found(engine, told.text, 3 if len(payload) <= CEILING else 1)
+            return self.leak(server, payload, takes_secrets=takes_secrets)
+        engine = self._engine
+        told = await _flat(payload)
+        found = await _found(engine, told.text, 3 if len(payload) <= CEILING else 1)
+        return _leak(server, found, takes_secrets) if found else None
+
+    def leak(self, server: str, payload: bytes, *, takes_secrets: bool = False) -> Leak | None:
+        """The same of what is of bounded size, at once."""
+        found = self._engine.find(strings.flat(payload).text)
         return _leak(server, found, takes_secrets) if found else None
 
     async def result(self, text: bytes, *, gives_secrets: bool = False) -> Scanned:
@@ -93,11 +97,11 @@ class HeldValues:
             cleaned, marked = await _apart(strings.shown, cleaned)
         return Scanned(cleaned, tuple(found), marked, layers == 3 or gives_secrets)
 
-    def json(self, text: bytes) -> bytes:
-        """The same of a message of bounded size, at once and in any thread."""
+    def json(self, text: bytes, *, given: bool = False) -> bytes:
+        """The same of a message of bounded size, at once and in any thread. `given`: as `gives_secrets`."""
         text = strings.valid(text)
         told = strings.flat(text)
-        found = self._engine.find(told.text, 2)
+        found = self._engine.find(told.text, 1 if given else 2)
         cleaned = strings.redacted(text, told, found) if found else text
         return strings.shown(cleaned)[0] if strings.may_hide(told) else cleaned
 

@@ -33,7 +33,7 @@ _KEYS = re.compile(
     rb"(?:api|access|secret|private|auth|licen[sc]e|account|encryption|signing|master|service|app|application|"
     rb"consumer|admin|deploy|project|storage|subscription|hmac|jwt|ssh|rsa|pgp|write|ingest|session|shared|webhook"
     rb"|functions?|client|root|user|server|crypt|cipher|aes|hash|integration|developer|dev|prod|live|test|bearer)"
-    rb"[_. -]?\Z|[A-Z]{3,}[_-]\Z",
+    rb"[_. -]?\Z|(?-i:[A-Z]{3,}[_-])\Z",
     re.I,
 )
 #: What a name of a token begins with that is no secret: cursors, and what a page hands out to all.

@@ -30,6 +30,8 @@ _SIMPLE: Final = (
 )
 _ESCAPE: Final = ord("\\")
 _CODES: Final = re.compile(rb"(?:\\u[0-9A-Fa-f]{4})+")
+_FIRST: Final = re.compile(rb"(?<!\\)\\u[dD][89abAB]")
+_SECOND: Final = re.compile(rb"\\u[dD][c-fC-F]")
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
 _EDGE: Final = re.compile(rb'"')
 #: A number, true, false or null: what else of a value there is beside strings.
@@ -87,15 +89,14 @@ def parts(raw: bytes, size: int) -> Iterator[bytes]:
 
 def _cut(raw: bytes, at: int) -> int:
     """`at`, or the beginning of the escapes that reach there."""
-    escape = raw.rfind(b"\\", at - 12, at)
+    escape = raw.rfind(b"\\", max(0, at - 6), at)
     if escape < 0:
         return at
     # A run of backslashes begins with one that is not escaped itself.
     while escape and raw[escape - 1] == _ESCAPE:
         escape -= 1
-    if raw[escape - 6 : escape - 4] == b"\\u" and raw[escape : escape + 2] == b"\\u":
-        return escape - 6 if raw[escape - 7] != _ESCAPE else escape
-    return escape
+    # The second code of a character belongs to the first.
+    return escape - 6 if _SECOND.match(raw, escape) and _FIRST.match(raw, max(0, escape - 6)) else escape
 
 
 def redacted(raw: bytes, told: Flat, found: Sequence[Finding]) -> bytes:

@@ -95,9 +95,8 @@ def _own_password(user: bytes, password: bytes) -> bool:
     )
 
 
-_SCHEME_WORD: Final = Lazy(rb"(?<![A-Za-z])[Bb]\Z|(?<![A-Za-z])B\Z")
 _BEARER: Final = Lazy(rb"[ \t]+([A-Za-z0-9._~+/%=-]{20,})")
-_BASIC: Final = Lazy(rb"[ \t]+([A-Za-z0-9+/_-]{8,}={0,2})(?![A-Za-z0-9+/])")
+_BASIC: Final = Lazy(rb"[ \t]*([A-Za-z0-9+/_-]{8,}={0,2})(?![A-Za-z0-9+/])")
 
 
 def _bearer(text: bytes, start: int, end: int) -> Span | None:
