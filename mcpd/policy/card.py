@@ -129,7 +129,7 @@ def _text(value: object) -> str:
     if isinstance(value, str):
         # What reads like another value is quoted, so that the two differ.
         alike = not isinstance(value, _Number) and (value in _WORDS or _NUMERIC.fullmatch(value))
-        return json.dumps(value) if alike else value
+        return json.dumps(value) if alike else str(value)
     if isinstance(value, list):
         return f"[{', '.join(_item(each) for each in value)}]"
     return json.dumps(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +64,7 @@ def test_what_comes_first(arguments: Any, expected: list[tuple[str, str, str]]) 
 def test_numbers_are_shown_as_they_are_spelled() -> None:
     card = lay_out(b'{"a":1.0,"b":1e400,"c":10000000000000000000001,"d":[1.50]}')
     assert [each.value for each in card.arguments] == ["1.0", "1e400", "10000000000000000000001", "[1.50]"]
+    assert msgspec.json.encode(card)
 
 
 @pytest.mark.parametrize(
