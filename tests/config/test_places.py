@@ -111,6 +111,46 @@ def _at(data: Any, path: tuple[str | int, ...]) -> Any:
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        "+1_000.5e-3",
+        "-inf",
+        "nan",
+        "0xdead_beef",
+        "07:32:00.999",
+        "1979-05-27",
+        "1979-05-27t00:32:00-07:00",
+        '""',
+        "''",
+        '""""""',
+        '"""a"" """',
+        '"""""two quotes"""""',
+        "'''\n'it'' is''''",
+        '"\\\\"',
+        '"\\""',
+        '"# ] } ="',
+        "[]",
+        "[ # ]\n]",
+        "[1,\n# two, ]\n2,]",
+        "{}",
+        "{ a . b = 1, 'c' = [{}] }",
+    ],
+)
+@pytest.mark.parametrize("key", ["k", '"k # = "', "'k]'", '"\\u006b"', "k . k"])
+def test_every_way_to_write_a_value(key: str, value: str) -> None:
+    text = f"# before\n[ table . {key} ] # [x]\n{key} = {value} # after = 1\nlast = 1\n"
+    read = tomllib.loads(text)
+    found = {span.path: text[span.start : span.end] for span in spans(text)}
+    (path,) = [path for path, piece in found.items() if piece == value]
+    assert repr(_at(read, path)) == repr(tomllib.loads(f"k = {value}")["k"])
+    assert found[(*_parent(path, key), "last")] == "1"
+
+
+def _parent(path: tuple[str | int, ...], key: str) -> tuple[str | int, ...]:
+    return path[:-2] if "." in key else path[:-1]
+
+
+@pytest.mark.parametrize(
     ("text", "key", "value", "expected"),
     [
         ("", "max_risk", "low", 'max_risk = "low"\n'),

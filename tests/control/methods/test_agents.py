@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mcpd.config.load import load
-from tests.agents.world import staged
+from tests.agents.world import META, MODERN, staged
 from tests.conftest import Home
-from tests.control.world import tiny, write_config, write_server
+from tests.control.world import library, tiny, write_config, write_server
 
 CHANGED = "notifications/tools/list_changed"
 PLAIN: dict[str, Any] = {
@@ -345,3 +345,32 @@ async def test_sessions_of_one_agent(home: Home, real_clock: None) -> None:
         assert [session["agent"] for session in found] == ["coder"]
         assert len((await operator.call("agents.sessions"))["sessions"]) == 2
         assert (await operator.refusal("agents.sessions", agent="nobody")).kind == "no_such_agent"
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", MODERN])
+async def test_every_kind_of_list_goes_with_the_server_in_both_eras(
+    home: Home, real_clock: None, revision: str
+) -> None:
+    write_server(home, "books", **library())
+    write_agent(home, "coder", 'denied_tools = ["other__*"]')
+    kinds = {
+        "tools": "tools/list",
+        "prompts": "prompts/list",
+        "resources": "resources/list",
+    }
+    async with staged(home) as stage:
+        operator = await stage.operator()
+        agent = await stage.attach("coder", revision=revision)
+        before = {kind: await agent.ask(method) for kind, method in kinds.items()}
+        if agent.modern:
+            wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+            await agent.send("subscriptions/listen", {"notifications": wanted}, 1)
+            await agent.notice("notifications/subscriptions/acknowledged")
+        for method in ("agents.deny", "agents.allow"):
+            await operator.call(method, agent="coder", tools=["books"])
+            for kind, listing in kinds.items():
+                told = await agent.notice(f"notifications/{kind}/list_changed")
+                assert told == ({"_meta": {META + "subscriptionId": 1}} if agent.modern else {})
+                now = await agent.ask(listing)
+                assert now[kind] == ([] if method == "agents.deny" else before[kind][kind])
+                assert before[kind][kind]
