@@ -23,6 +23,7 @@ from mcpd.protocol import dialect, jsonrpc
 from mcpd.protocol.abilities import Ability
 from mcpd.protocol.input import ELICIT, ROOTS, Question
 from mcpd.protocol.jsonrpc import Message
+from mcpd.secrets.held import HeldValues
 from mcpd.transport.pending import Ask
 
 #: Seconds until a question that nobody answers counts as cancelled.
@@ -143,7 +144,7 @@ class Asks:
         name = "" if request.stateless else f"mcpd-visit-{next(_numbers)}"
         try:
             asks.check_declared(question, can)
-            shown = asks.shown(server, question, name)
+            shown = self._redacted(asks.shown(server, question, name))
             if len(self._open) >= OPEN:
                 raise Refused(_INTERNAL, "the client is being asked too much at once")
             if question.method != ROOTS:
@@ -157,6 +158,17 @@ class Asks:
             raise
         return Shown(server, shown, trio.current_time())
 
+    def _redacted(self, question: Question) -> Question:
+        """The question without what mcpd holds and what looks like a secret (n17). An address to go to keeps
+        the latter: it is made for one visit."""
+        text = bytes(question.text)
+        away = question.method == ELICIT and b'"mode":"url"' in text
+        return Question(question.method, msgspec.Raw(self._held_values.json(text, given=away)))
+
+    @property
+    def _held_values(self) -> HeldValues:
+        return self._session.broker.held_values
+
     def _visited(self, name: str) -> None:
         """A server says that what the agent was sent to an address for is done (5.12)."""
         params = b'{"elicitationId":' + jsonrpc.quoted(name) + b"}"
@@ -169,6 +181,11 @@ class Asks:
         except BadAnswer as e:
             self.record(request, shown, "bad_answer", because=str(e), size=len(result))
             raise
+        leak = self._held_values.leak(shown.server, settled.result)
+        if leak is not None and leak.action == "block":
+            self.record(request, shown, "bad_answer", because=leak.words, decision="deny", size=len(result))
+            # Its server learns nothing of what else there is.
+            raise BadAnswer("it holds something that this server must not get")
         self.record(request, shown, settled.outcome, size=len(settled.result))
         return settled
 

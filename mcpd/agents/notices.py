@@ -183,6 +183,7 @@ class Notices:
         name = uri if view.alone else qualify.qualified(server, uri)
         meta = dialect.subscription_meta(self.streams[on].key) if on else b""
         params = dialect.params(b'"uri":' + quoted(name), meta)
+        params = self._told.broker.held_values.json(params)
         self._told.notice("notifications/resources/updated", params, on)
 
     # ------------------------------------------------------------------ logs
@@ -219,6 +220,7 @@ class Notices:
             self._unlogged = 0
         params = dialect.log_params(raw, "" if self._told.key[1] else server)
         if params is not None:
+            params = self._told.broker.held_values.json(params)
             self._told.notice("notifications/message", params, on)
 
 

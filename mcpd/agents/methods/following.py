@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 import trio
 
-from mcpd import calls
+from mcpd import calls, scanning
 from mcpd.agents.methods import tasks
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
@@ -101,6 +101,7 @@ class Feed:
         if isinstance(row.decision, Deny):
             return  # it was allowed when the agent asked
         if raw:
+            raw, _ = await scanning.result(session.broker, session.caller, row, raw)
             text = row.bound(raw, b"", session.broker.config.settings.max_result).text
         else:
             text = (await tasks.ask(session, request, held, "tasks/get")).text

@@ -22,6 +22,8 @@ from mcpd.upstream.ticket import Ticket
 #: Progress notices of one request that are passed on at once, and a second after that; the rest is dropped.
 PROGRESS = 10.0
 PROGRESS_REFILL = 20.0
+#: Bytes of one that passes.
+NEWS = 64 * 1024
 
 
 class Request(msgspec.Struct, eq=False):
@@ -127,9 +129,10 @@ class Request(msgspec.Struct, eq=False):
         credit = min(PROGRESS, self.progress + (now - self.noticed) * PROGRESS_REFILL)
         if not self.token or credit < 1:
             return
-        params = dialect.progress_params(raw, self.token)
+        params = dialect.progress_params(raw, self.token) if len(raw) <= NEWS else None
         if params is not None:
             self.progress, self.noticed = credit - 1, now
+            params = self.by.broker.held_values.json(params)
             self.by.notice("notifications/progress", params, self.on)
 
     def _read_token(self) -> bytes:
