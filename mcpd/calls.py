@@ -53,8 +53,10 @@ async def call(
     outcome = "cancelled"
     permit = Permit()
     size = 0
+    arguments = payload
     try:
         payload = row.checked(payload)
+        arguments = row.arguments(payload)
         if row.local:
             row = await _renewed(broker, row, ticket)
         for _ in range(DECISIONS):
@@ -128,7 +130,7 @@ async def call(
                 request_bytes=len(payload),
                 result_bytes=size,
             ),
-            row.arguments(payload),
+            arguments,
         )
 
 

@@ -6,8 +6,7 @@ server, how the answer is bounded. Rulings are made when first asked for and kep
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -17,8 +16,10 @@ from mcpd.catalog.content import Bounded
 from mcpd.catalog.qualify import qualify_content, qualify_contents, qualify_messages
 from mcpd.catalog.tool import Catalog, Tool
 from mcpd.config.spec import Agent, Config, Server
-from mcpd.policy import rules
+from mcpd.policy import pins, poison, rules
 from mcpd.policy.decide import Allow, Ask, Decision, Facts, decide
+from mcpd.policy.poison import Known
+from mcpd.policy.review import Place, Review
 from mcpd.policy.rules import Ruling
 from mcpd.protocol.jsonrpc import check_arguments, quoted
 from mcpd.upstream.upstream import Upstream
@@ -56,6 +57,10 @@ class Offer(NamedTuple):
     """A person has said that its annotations may be believed (b12)."""
     verified: bool = True
     """It has told this catalogue itself; else it is from the cache, which lowers no risk."""
+    review: Review | None = None
+    """The catalogue beside what people have seen of it (n09)."""
+    others: Callable[[], Mapping[str, tuple[Known, ...]]] = dict
+    """The tools of all servers, by their plain names (n18)."""
 
 
 class Row:
@@ -67,10 +72,11 @@ class Row:
         "_decision",
         "_destination",
         "_facts",
+        "_flags",
+        "_offer",
         "_pin",
         "_ruling",
         "agent",
-        "flags",
         "head",
         "held",
         "key",
@@ -93,9 +99,11 @@ class Row:
         """What the agent calls it."""
         self.agent = agent
         self.upstream = upstream = offer.upstream
-        self.trusted = offer.trusted and offer.verified
-        """What the server says of the tool may lower its risk (D4)."""
-        self.unverified = offer.trusted and not offer.verified
+        review = offer.review
+        known = offer.verified or (review is not None and tool.name in review.pinned)
+        self.trusted = offer.trusted and known
+        """What the server says of the tool, or what a person has seen that it says, may lower its risk (D4)."""
+        self.unverified = offer.trusted and not known
         """It could, once the server has said so itself."""
         self.tool = tool
         """What policy decides about: of a native method the tool that stands for it (a01)."""
@@ -103,18 +111,18 @@ class Row:
         """What the server is asked."""
         self.local = False
         """It is answered from the catalogue; the server is not asked."""
-        self.held = ""
-        """Why its definition waits for a person (n09, n18)."""
+        self.held = review.barred.get(tool.name, "") if review is not None and not tool.wraps else ""
+        """Why its definition waits for a person, and nothing can be called meanwhile (n09, n18)."""
         self.prefix = "" if key[1] else upstream.name
         """The server's name where URIs bear it, in views of several servers."""
         self.head = b'"name":' + quoted(tool.name) + b',"arguments":'
         """The beginning of a call's params, under the server's own name."""
-        self.flags: tuple[str, ...] = ()
-        """What else speaks against its definition, in words (n18)."""
+        self._offer = offer
         self._config = config
         self._because = ""
         self._destination = ""
         self._pin = ""
+        self._flags: tuple[str, ...] | None = None
         self._ruling: Ruling | None = None
         self._facts: Facts | None = None
         self._decision: Decision | None = None
@@ -169,14 +177,31 @@ class Row:
     def pin(self) -> str:
         """The digest of the definition that is decided on (n09)."""
         if not self._pin:
-            self._pin = hashlib.sha256(self.tool.entry(self.tool.name, stateless=True)).hexdigest()
+            self._pin = pins.digest("tool", self.tool.entry(self.tool.name, stateless=True))
         return self._pin
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What a person should know of its definition, in words (n18)."""
+        if self._flags is None:
+            self._flags = () if self.tool.wraps else tuple(self._looked_at())
+        return self._flags
+
+    def _looked_at(self) -> Iterator[str]:
+        review, name = self._offer.review, self.tool.name
+        finding = review.findings.get(Place("tool", name)) if review is not None else None
+        if finding is not None and finding.held and finding.listed:
+            yield f"{finding.held}; this call is for what was approved: mcpctl pins diff {self.upstream.name}"
+        for flag in (
+            *poison.soft(self.tool.entry(name, stateless=True)),
+            *poison.shadows(self.upstream.name, name, self.description, self._offer.others()),
+        ):
+            yield flag.said
 
     @property
     def description(self) -> str:
         """What the server says of it: untrusted (b25)."""
-        said = msgspec.json.decode(self.tool.entry("", stateless=True), type=_Described)
-        return said.description
+        return described(self.tool)
 
     @property
     def ruling(self) -> Ruling:
@@ -254,6 +279,10 @@ class Wrapper(Row):
         prompts = self._catalog.prompts
         return wrappers.prompt_request(payload, server, prompts, self.agent.spelling)[1]
 
+    def arguments(self, payload: bytes) -> bytes:
+        """The same as of the method that it stands for, so that a yes is one for both ways (a01)."""
+        return payload if self.local else b"{" + self.members(payload) + b"}"
+
     def bound(self, result: bytes, payload: bytes, cap: int) -> Bounded:
         match self.method:
             case "resources/list":
@@ -267,7 +296,7 @@ class Wrapper(Row):
 
     @property
     def _catalog(self) -> Catalog:
-        return self.upstream.catalog or Catalog()
+        return self._offer.catalog
 
 
 class Native(Row):
@@ -332,6 +361,11 @@ def _unasked(decision: Decision, why: str) -> Decision:
 
 class _Described(msgspec.Struct):
     description: str = ""
+
+
+def described(tool: Tool) -> str:
+    """What its server says of a tool: untrusted (b25)."""
+    return msgspec.json.decode(tool.entry("", stateless=True), type=_Described).description
 
 
 class _Uri(msgspec.Struct):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -167,8 +168,15 @@ async def test_a_resource_is_granted_as_the_tool_that_reads_it_a01(home: Home, r
         [first, *_] = (await agent.ask("resources/list"))["resources"]
         refused = await agent.refusal("resources/read", {"uri": first["uri"]})
         assert "approv" in refused.message
-        await give(operator, name="library__read_resource")
+        own = first["uri"].removeprefix("mcpd://library/")
+        where = [{"argument": "uri", "test": "equals", "value": json.dumps(own)}]
+        await give(operator, name="library__read_resource", where=where)
         assert (await agent.ask("resources/read", {"uri": first["uri"]}))["contents"]
+        # Both ways to the same thing, under the server's own name for it.
+        assert await outcome(agent, "library__read_resource", uri=first["uri"])
+        assert await outcome(agent, "library__read_resource", uri=own) != "pending"
+        assert await outcome(agent, "library__read_resource", uri=own + "x") == "pending"
+        assert (await agent.refusal("tools/call", {"name": "library__read_resource", "arguments": {}})).kind
 
 
 async def test_another_destination_has_no_grants_n24(home: Home, real_clock: None) -> None:
