@@ -22,6 +22,8 @@ from mcpd.policy.leaks.values import Held
 CEILING: Final = 16 * 1024 * 1024
 #: Bytes from which on a text with findings is put together again in a thread.
 THREAD: Final = 1024 * 1024
+#: Values that are held no more and still looked for.
+PAST: Final = 200
 
 
 P = ParamSpec("P")
@@ -47,14 +49,23 @@ class HeldValues:
     def __init__(self) -> None:
         self._engine = Engine()
         self._held: frozenset[Held] = frozenset()
+        self._past: dict[Held, None] = {}
+        """What was held before, the oldest first."""
+
+    def __reduce__(self) -> str:
+        raise TypeError("what is held is never written anywhere")
 
     def hold(self, values: Iterable[Held]) -> None:
-        """Hold exactly these. Making the engine takes a few milliseconds."""
+        """Hold these. What was held before is looked for as well: its server may still say it, and it may
+        still open something. Making the engine takes a few milliseconds."""
         held = frozenset(values)
-        if held != self._held:
-            # In one order, so that a value of two names has the same one each time.
-            self._engine = Engine(sorted(held))
-            self._held = held
+        if held == self._held:
+            return
+        past = dict.fromkeys((*self._past, *sorted(self._held)))
+        self._past = dict.fromkeys([value for value in past if value not in held][-PAST:])
+        # In one order, so that a value of two names has the same one each time.
+        self._engine = Engine([*sorted(held), *self._past])
+        self._held = held
 
     async def arguments(self, server: str, payload: bytes, *, takes_secrets: bool = False) -> Leak | None:
         """What must not, or should not, go to the server; `payload` is JSON text, or members without braces.

@@ -203,4 +203,5 @@ def shown(raw: bytes) -> tuple[bytes, int]:
         count += runs
         return msgspec.json.encode(cleaned) if runs else match[0]
 
-    return _STRING.sub(marked, raw), count
+    text = _STRING.sub(marked, raw)
+    return (text, count) if count else (raw, 0)
