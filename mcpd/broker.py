@@ -17,6 +17,7 @@ from mcpd.consent.accepted import AcceptedBook
 from mcpd.consent.factor import Factor
 from mcpd.consent.grantbook import GrantBook
 from mcpd.consent.hosts import Hosts
+from mcpd.consent.pinbook import PinBook
 from mcpd.consent.state import StateBook
 from mcpd.consent.store import Store
 from mcpd.consent.trustbook import TrustBook
@@ -161,6 +162,7 @@ class Broker:
     accepted: AcceptedBook = field(init=False)
     trust: TrustBook = field(init=False)
     grants: GrantBook = field(init=False)
+    pins: PinBook = field(init=False)
     approvals: Approvals = field(init=False)
     hosts: Hosts = field(init=False)
     """Which processes are agents' own."""
@@ -175,4 +177,5 @@ class Broker:
         self.approvals = Approvals(self.changes, partial(answers.record, self.journal))
         self.hosts = Hosts(self.approvals.lives)
         self.factor = Factor(self.store)
-        self.views = Views(self.changes, self.trust)
+        self.pins = PinBook(self.store)
+        self.views = Views(self.changes, self.trust, self.pins)

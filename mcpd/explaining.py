@@ -73,9 +73,7 @@ def seen_by(broker: Broker, agent: Agent, row: Row) -> Row:
         if (each.upstream.name, each.tool.name) == pair:
             return each
     offer = listing.operator_view_now(broker).offers[row.upstream.name]
-    seen = type(row)(key, names.export(*pair, agent.spelling), agent, offer, row.tool, broker.config)
-    seen.held, seen.flags = row.held, row.flags
-    return seen
+    return type(row)(key, names.export(*pair, agent.spelling), agent, offer, row.tool, broker.config)
 
 
 def _unbar(agent: Agent, row: Row) -> str:

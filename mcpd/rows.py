@@ -102,7 +102,7 @@ class Row:
         review = offer.review
         known = offer.verified or (review is not None and tool.name in review.pinned)
         self.trusted = offer.trusted and known
-        """What the server says of the tool, or what a person has seen that it says, may lower its risk (D4)."""
+        """What the server says of the tool, or a person has seen that it says, may lower its risk (D4)."""
         self.unverified = offer.trusted and not known
         """It could, once the server has said so itself."""
         self.tool = tool

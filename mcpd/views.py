@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Literal, NamedTuple, Protocol
 
 from mcpd.catalog import names, qualify
 from mcpd.catalog.prompt import Prompt
 from mcpd.catalog.resource import Resource, Template
-from mcpd.catalog.tool import Feature, Tool
+from mcpd.catalog.tool import Catalog, Feature, Tool
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE, wrappers
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Server
-from mcpd.policy import rules
+from mcpd.policy import poison, rules
+from mcpd.policy.poison import Known
+from mcpd.policy.review import Review
 from mcpd.protocol.extensions import TASKS, Extensions
-from mcpd.rows import Following, Native, Offer, Row, ViewKey, Wrapper, may_use
+from mcpd.rows import Following, Native, Offer, Row, ViewKey, Wrapper, described, may_use
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.upstream import Upstream
 
@@ -45,6 +48,12 @@ class Trust(Protocol):
     """Who says which servers are trusted; a change of it is one of the topic "servers"."""
 
     def trusted(self, server: Server) -> bool: ...
+
+
+class Reviews(Protocol):
+    """Who says what of a catalogue agents may see (n09); changes of it as those of trust."""
+
+    def review(self, server: Server, catalog: Catalog, *, trusted: bool) -> Review: ...
 
 
 class Listed(NamedTuple):
@@ -173,6 +182,7 @@ class View:
                 entries = [
                     Listed(row.name, row.upstream, row.tool if self.alone else row.tool.eased())
                     for row in self.rows.values()
+                    if not row.held
                 ]
                 return Listing(entries, next(self._numbers), self.warnings, alone=self.alone)
             case "prompts":
@@ -187,7 +197,7 @@ class View:
         only = self.key[1]
         found: dict[names.Pair, tuple[Offer, Tool]] = {}
         for server, offer in self.offers.items():
-            for tool in offer.catalog.tools:
+            for tool in (*offer.catalog.tools, *(offer.review.unlisted if offer.review else ())):
                 found[server, tool.name] = (offer, tool)
             for tool in () if only else wrappers(offer.catalog):
                 found.setdefault((server, tool.name), (offer, tool))
@@ -279,9 +289,10 @@ class View:
 class Views:
     """The cache of views, by what decides them. `changes` says when they are out of date."""
 
-    def __init__(self, changes: Changes, trust: Trust) -> None:
+    def __init__(self, changes: Changes, trust: Trust, pins: Reviews) -> None:
         self._last = changes.last
         self._trust = trust
+        self._pins = pins
         self._catalog = self._servers = self._instances = -1
         self._views: dict[ViewKey, View] = {}
         self._found: dict[ViewKey, View] = {}
@@ -317,11 +328,14 @@ class Views:
     def _build(self, config: Config, fleet: Fleet, agent: Agent, key: ViewKey) -> View:
         before = self._before.pop(key, None)
         listed = before.shown() if before is not None else {}
-        view = View(config, agent, key, offers(fleet, self._trust, agent, key), self._numbers, listed)
+        view = View(config, agent, key, self._offers(fleet, agent, key), self._numbers, listed)
         if len(self._views) >= KEPT:
             self._put_aside()
         self._views[key] = view
         return view
+
+    def _offers(self, fleet: Fleet, agent: Agent, key: ViewKey) -> dict[str, Offer]:
+        return offers(fleet, self._trust, self._pins, agent, key)
 
     def _put_aside(self, outdated: Callable[[View], bool] = lambda view: True) -> None:
         past = {key: view for key, view in self._views.items() if outdated(view)}
@@ -347,17 +361,30 @@ def shown(fleet: Fleet, agent: Agent, key: ViewKey) -> list[Upstream]:
     ]
 
 
-def offers(fleet: Fleet, trust: Trust, agent: Agent, key: ViewKey) -> dict[str, Offer]:
+def offers(fleet: Fleet, trust: Trust, pins: Reviews, agent: Agent, key: ViewKey) -> dict[str, Offer]:
     """Those of them whose catalogue is known, by name, each by the instance that the agent uses there."""
     found: dict[str, Offer] = {}
+    others = cache(partial(_all_tools, fleet))
     for main in shown(fleet, agent, key):
         upstream = fleet.at(main, agent.name, key.root) if main.catalog is not None else main
         catalog = upstream.catalog
         if catalog is not None:
             server = upstream.definition
-            trusted = isinstance(server, Server) and trust.trusted(server)
-            found[main.name] = Offer(upstream, catalog, trusted, upstream.verified)
+            if isinstance(server, Server):
+                trusted = trust.trusted(server)
+                review = pins.review(server, catalog, trusted=trusted)
+                found[main.name] = Offer(upstream, review.catalog, trusted, upstream.verified, review, others)
     return found
+
+
+def _all_tools(fleet: Fleet) -> Mapping[str, tuple[Known, ...]]:
+    """The tools of all servers, whoever may use them: what looks like one of them is to be told (n18)."""
+    return poison.by_name(
+        Known(main.name, tool.name, partial(described, tool))
+        for main in fleet.all()
+        if main.catalog is not None
+        for tool in main.catalog.tools
+    )
 
 
 def _by_project(fleet: Fleet, agent: Agent, key: ViewKey) -> bool:

@@ -18,6 +18,7 @@ from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Server
 from mcpd.policy.decide import Allow, Ask, Deny
+from mcpd.policy.review import Pin, Place, Review, review
 from mcpd.rows import ViewKey
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
@@ -42,10 +43,14 @@ class Shelf:
         self.cache = CatalogCache(folder)
         self.fleet = Fleet(self.changes, self.cache, {}, "x.")
         self.trust: set[str] = set()
-        self.views = Views(self.changes, self)
+        self.pins: dict[Place, Pin] = {}
+        self.views = Views(self.changes, self, self)
 
     def trusted(self, server: Server) -> bool:
         return server.name in self.trust
+
+    def review(self, server: Server, catalog: Catalog, *, trusted: bool) -> Review:
+        return review(catalog, self.pins, trusted=trusted)
 
     def offer(self, name: str, offered: Catalog, **fields: Any) -> None:
         """A server that offered this when it ran last."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -39,6 +39,33 @@ class Flag(msgspec.Struct, frozen=True):
     """Where it stands, such as "inputSchema.properties.path.description"."""
     words: str
     """What fits, nothing hidden in it; of a payload what it decodes to."""
+
+    @property
+    def said(self) -> str:
+        """The flag in a line for people."""
+        return f'{_SAID.get(self.code, self.code.replace("_", " "))} in {self.where}: "{self.words}"'
+
+
+#: What the codes are called where they are shown, unless their own words will do.
+_SAID: Final = {
+    "hidden": "hidden characters",
+    "payload": "an encoded command",
+    "pseudo_tag": "a tag that orders are put in",
+    "override": "words that set rules aside",
+    "conceals": "words that keep something from the user",
+    "speaks_to_model": "words to the model",
+    "steers_tools": "words about other tools",
+    "obeys_content": "content taken for orders",
+    "secret_file": "a file that holds secrets",
+    "fixed_recipient": "an address that things are sent to",
+    "runs_code": "code that is run",
+    "reveals_prompt": "words that ask for the prompt",
+    "takes_conversation": "words that ask for the conversation",
+    "changes_later": "words about another behaviour later",
+    "shadow": "another server's tool",
+    "imitation": "a likeness to another server's tool",
+    "long": "a very long text",
+}
 
 
 class Text(NamedTuple):
@@ -142,12 +169,18 @@ class Known(NamedTuple):
 
     server: str
     name: str
-    description: str
+    describe: Callable[[], str]
+    """Its description; read where the name is the same only."""
 
 
 def plain_name(name: str) -> str:
     """A tool's name as people take it for the same: case, separators and compatibility forms aside."""
+    if name.isascii():
+        return name.translate(_NO_SIGNS).lower()
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name).casefold())
+
+
+_NO_SIGNS: Final = dict.fromkeys(code for code in range(128) if not chr(code).isalnum())
 
 
 def by_name(known: Iterable[Known]) -> Mapping[str, tuple[Known, ...]]:
@@ -182,7 +215,7 @@ def shadows(
     hold the server's own tools too: of those it may speak."""
     found = []
     for other in others.get(plain_name(name), ()):
-        if other.server != server and _likeness(description, other.description) >= _NEAR:
+        if other.server != server and _likeness(description, other.describe()) >= _NEAR:
             words = f'nearly the same words as "{other.name}" of server "{other.server}"'
             found.append(Flag("imitation", False, "description", _cut(words)))
     for mention in dict.fromkeys(_DISTINCTIVE.findall(description)):

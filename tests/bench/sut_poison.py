@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,16 @@ from mcpd.policy import poison
 _MEMBERS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 
 
+def describe(tool: dict[str, Any]) -> str:
+    return str(tool.get("description") or "")
+
+
 def check(tool: dict[str, Any], peers: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """(tier, code) of each flag. `peers`: {server, tool: {name, description}}."""
     entry = json.dumps({key: tool[key] for key in _MEMBERS if tool.get(key) is not None}, ensure_ascii=False)
     text = entry.encode("utf-8", "surrogatepass")
     known = [
-        poison.Known(each["server"], each["tool"]["name"], each["tool"].get("description") or "")
-        for each in peers
+        poison.Known(each["server"], each["tool"]["name"], partial(describe, each["tool"])) for each in peers
     ]
     flags = [
         *poison.hard(text),

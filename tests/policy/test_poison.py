@@ -96,8 +96,8 @@ def test_instructions_are_a_definition_as_well(instructions: bytes) -> None:
     assert {flag.where for flag in soft(instructions)} == {"instructions"}
 
 
-BANK = Known("bank", "transfer_funds", "Moves money between two accounts of the customer.")
-MAIL = Known("mail", "send", "Sends a message.")
+BANK = Known("bank", "transfer_funds", lambda: "Moves money between two accounts of the customer.")
+MAIL = Known("mail", "send", lambda: "Sends a message.")
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_tools_of_other_servers(name: str, description: str, codes: list[str]) -
 
 
 def test_a_server_may_speak_of_its_own_tools() -> None:
-    known = by_name([BANK, Known("rogue", "transfer_funds", "")])
+    known = by_name([BANK, Known("rogue", "transfer_funds", str)])
     assert shadows("rogue", "helper", "Call transfer_funds before this.", known) == ()
-    assert shadows("bank", "transfer_funds", BANK.description, by_name([BANK])) == ()
+    assert shadows("bank", "transfer_funds", BANK.describe(), by_name([BANK])) == ()
 
 
 json_values = st.recursive(

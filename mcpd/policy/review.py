@@ -1,0 +1,225 @@
+"""What of a server's catalogue agents may see: each definition beside its pin (n09, n18).
+
+A definition that waits for a person is seen, and decided on, as it was approved, as long as calls made for
+that still fit the server; else it is not listed, and a call says why. First contact holds nothing but what is
+hidden or encoded (search-and-leaks reference 3.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from mcpd.catalog.plain import is_plain
+from mcpd.catalog.prompt import Prompt, read_prompts
+from mcpd.catalog.resource import Template, read_templates
+from mcpd.catalog.tool import Catalog, Tool, read_tools
+from mcpd.policy import pins, poison
+from mcpd.policy.payloads import Room
+from mcpd.policy.pins import Kind
+from mcpd.policy.poison import Flag
+from mcpd.policy.schemas import Change
+
+
+class Place(NamedTuple):
+    """Which definition of a server."""
+
+    kind: Kind
+    name: str
+    """A tool's or prompt's own name, a template's URI template; of instructions empty."""
+
+
+class Pin(msgspec.Struct, frozen=True):
+    """A definition that a person has seen."""
+
+    digest: str
+    definition: bytes
+    """All of it as JSON text, so that it can be shown and used again."""
+    pinned_at: float
+    """Seconds since the epoch."""
+
+
+Pins = Mapping[Place, Pin]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A definition that is not plainly what was seen, or has something to be seen."""
+
+    place: Place
+    live: bytes
+    """As the server tells it now."""
+    pin: Pin | None
+    changes: tuple[Change, ...]
+    """Since it was pinned."""
+    flags: tuple[Flag, ...]
+    """Hard ones that nobody has accepted."""
+    held: str
+    """Why it waits for a person; empty where it counts as it is."""
+    listed: bool = True
+    """Agents see it, as it was approved where it is held."""
+
+
+class Review(msgspec.Struct, frozen=True):
+    """One catalogue of a server beside the pins of that server and destination."""
+
+    catalog: Catalog
+    """As agents may see it; the very one where nothing is held."""
+    live: Catalog
+    findings: Mapping[Place, Finding]
+    pinned: frozenset[str]
+    """Tools that are seen as a person has seen them."""
+    unlisted: tuple[Tool, ...]
+    """Tools that wait and cannot be used meanwhile."""
+    barred: Mapping[str, str]
+    """Why, by their names."""
+
+
+def entry_of(kind: Kind, thing: Tool | Prompt | Template) -> tuple[Place, bytes]:
+    """A definition's place and its whole JSON text."""
+    if isinstance(thing, Tool):
+        return Place(kind, thing.name), thing.entry(thing.name, stateless=True)
+    if isinstance(thing, Prompt):
+        return Place(kind, thing.name), thing.entry(thing.name)
+    return Place(kind, thing.uri_template), thing.entry(thing.uri_template)
+
+
+def definitions(catalog: Catalog) -> Iterator[tuple[Place, bytes]]:
+    """All definitions of a catalogue that are pinned."""
+    if catalog.instructions:
+        yield INSTRUCTIONS, pins.instructions_entry(catalog.instructions)
+    for tool in catalog.tools:
+        yield entry_of("tool", tool)
+    for prompt in catalog.prompts:
+        yield entry_of("prompt", prompt)
+    for template in catalog.templates:
+        yield entry_of("template", template)
+
+
+INSTRUCTIONS: Final = Place("instructions", "")
+
+
+def review(catalog: Catalog, seen: Pins, *, trusted: bool) -> Review:
+    """Each definition beside its pin. `seen`: of this server and destination."""
+    reviewer = _Reviewer(seen, trusted)
+    tools = tuple(filter(None, map(reviewer.tool, catalog.tools)))
+    prompts = tuple(filter(None, map(reviewer.prompt, catalog.prompts)))
+    templates = tuple(filter(None, map(reviewer.template, catalog.templates)))
+    instructions = reviewer.instructions(catalog.instructions)
+    shown = catalog
+    if reviewer.differs:
+        shown = replace(catalog, tools=tools, prompts=prompts, templates=templates, instructions=instructions)
+    unlisted = tuple(reviewer.unlisted)
+    barred = {tool.name: reviewer.findings[Place("tool", tool.name)].held for tool in unlisted}
+    return Review(shown, catalog, reviewer.findings, frozenset(reviewer.pinned), unlisted, barred)
+
+
+class _Reviewer:
+    """One pass over a catalogue. Mutable: what it finds grows."""
+
+    def __init__(self, seen: Pins, trusted: bool) -> None:
+        self._seen = seen
+        self._trusted = trusted
+        self._room = Room()
+        self.findings: dict[Place, Finding] = {}
+        self.pinned: list[str] = []
+        self.unlisted: list[Tool] = []
+        self.differs = False
+
+    def tool(self, tool: Tool) -> Tool | None:
+        if not self._seen and tool.plain:
+            return tool
+        place, live = entry_of("tool", tool)
+        finding = self._look(place, live, tool.plain)
+        if finding is None or not finding.held:
+            if place in self._seen:
+                self.pinned.append(tool.name)
+            return tool
+        self.differs = True
+        if finding.listed and finding.pin is not None:
+            approved, _ = read_tools([finding.pin.definition])
+            if approved:
+                self.pinned.append(tool.name)
+                # Milder than before is not believed, stricter is.
+                hints = pins.strictest(approved[0].annotations, tool.annotations)
+                return replace(approved[0], annotations=hints)
+            self.findings[place] = replace(finding, listed=False)
+        self.unlisted.append(tool)
+        return None
+
+    def prompt(self, prompt: Prompt) -> Prompt | None:
+        finding = self._look(*entry_of("prompt", prompt))
+        if finding is None or not finding.held:
+            return prompt
+        self.differs = True
+        if not finding.listed or finding.pin is None:
+            return None
+        return next(iter(read_prompts([finding.pin.definition])[0]), None)
+
+    def template(self, template: Template) -> Template | None:
+        finding = self._look(*entry_of("template", template))
+        if finding is None or not finding.held:
+            return template
+        self.differs = True
+        if not finding.listed or finding.pin is None:
+            return None
+        return next(iter(read_templates([finding.pin.definition])[0]), None)
+
+    def instructions(self, text: str) -> str:
+        if not text:
+            # Taken back, like a tool that is gone; nobody has to agree to that.
+            return text
+        finding = self._look(INSTRUCTIONS, pins.instructions_entry(text))
+        if finding is None or not finding.held:
+            return text
+        self.differs = True
+        return _approved_instructions(finding.pin) if finding.listed and finding.pin else ""
+
+    def _look(self, place: Place, live: bytes, plain: bool | None = None) -> Finding | None:
+        """What is to be said of a definition; None for what is as it was seen, or new and plain."""
+        pin = self._seen.get(place)
+        if pin is not None and pin.definition == live:
+            return None
+        plain = is_plain(live) if plain is None else plain
+        flags = () if plain else poison.hard(live, self._room)
+        changes: tuple[Change, ...] = ()
+        if pin is not None:
+            changes = pins.compare(place.kind, pin.definition, live)
+            if flags:
+                # Those that stood there when a person said yes are accepted.
+                old = set(poison.hard(pin.definition))
+                flags = tuple(flag for flag in flags if flag not in old)
+        if not flags and not changes:
+            return None
+        waits = pin is not None and pins.held(changes, trusted=self._trusted)
+        held = words(changes, flags) if flags or waits else ""
+        finding = Finding(
+            place, live, pin, changes, flags, held, not held or (pin is not None and pins.usable(changes))
+        )
+        self.findings[place] = finding
+        return finding
+
+
+def _approved_instructions(pin: Pin) -> str:
+    said = pins.read(pin.definition)
+    return str(said.get("instructions", "")) if isinstance(said, dict) else ""
+
+
+#: Places that the words of a held definition name.
+_NAMED: Final = 3
+
+
+def words(changes: tuple[Change, ...], flags: tuple[Flag, ...]) -> str:
+    """Why a definition is held, in few words. They reach agents: nothing of the server's text is in them."""
+    parts = []
+    kinds = {flag.code for flag in flags}
+    if "hidden" in kinds:
+        parts.append("it has hidden characters")
+    if "payload" in kinds:
+        parts.append("it has an encoded command")
+    if changes:
+        grave = pins.classes(changes)
+        parts.append(f"it has changed since it was approved ({', '.join(grave[:_NAMED])})")
+    return " and ".join(parts)
