@@ -7,19 +7,23 @@ Three tables: what a server says of its tool (b11, b12, a24, D4, D7), what the u
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd.catalog.names import export, original
 from mcpd.catalog.tool import Annotations, Tool
-from mcpd.config.spec import Agent, Settings
+from mcpd.config.load import load
+from mcpd.config.spec import Agent, Config, Settings
 from mcpd.policy.decide import Allow, Ask, Cover, Deny, Facts, decide
 from mcpd.policy.grants import Grant, Request, covers
-from mcpd.policy.rules import Ruling, resolve
+from mcpd.policy.rules import Ruling, barred, resolve
 from mcpd.policy.terms import APPROVALS, RISKS, Approval, Policy, Risk, approval_rank, risk_rank
 
 SERVER, TOOL = "fs", "write_file"
@@ -283,6 +287,35 @@ def test_a_missing_hint_lowers_nothing(
             told = any_ruling(Annotations(**known), own, table, settings, trusted)
             assert risk_rank(silent.risk) >= risk_rank(told.risk)
             assert approval_rank(silent.approval) >= approval_rank(told.approval)
+
+
+WORDS = st.text("abdehilmnorsuvwy_ ", max_size=8).filter(lambda word: word not in (*RISKS, *APPROVALS))
+
+
+@hypothesis.settings(max_examples=25)
+@given(st.sampled_from(["risk", "approval"]), WORDS, annotations_, st.booleans())
+def test_an_unknown_word_in_a_file_lowers_nothing(
+    field: str, word: str, said: Annotations, trusted: bool
+) -> None:
+    """Against the same file without it: for a tool, in the settings, for an agent."""
+    without, broken = (
+        loaded(line) for line in ("", f'[tool_policies]\n"fs__*" = {{ {field} = "{word}" }}\n')
+    )
+    for config in (broken, loaded(f'[defaults]\n{field} = "{word}"\n')):
+        before, after = (
+            any_ruling(said, Policy(), [*each.tool_policies], each.settings, trusted)
+            for each in (without, config)
+        )
+        assert risk_rank(after.risk) >= risk_rank(before.risk)
+        assert approval_rank(after.approval) >= approval_rank(before.approval)
+    agent = loaded(f'[agents.coder]\nmax_risk = "{word}"\n').agents["coder"]
+    assert barred(agent, NAMES)
+
+
+def loaded(text: str) -> Config:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "config.toml").write_text(text)
+        return load(Path(folder), {})
 
 
 @given(annotations_, policies, tables, settings_)
