@@ -162,6 +162,7 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int, held_value
     )
     # A lazy server starts when somebody wants it, not because the daemon did (D5, b01).
     applying.start(broker)
+    fleet.redact_definition = held_values.definition
     fleet.sole = partial(listing.sole, broker)
     fleet.available = partial(listing.available, broker)
     return broker

@@ -116,6 +116,14 @@ class HeldValues:
         cleaned = strings.redacted(text, told, found) if found else text
         return strings.shown(cleaned)[0] if strings.may_hide(told) else cleaned
 
+    def definition(self, text: bytes) -> bytes:
+        """A definition as JSON text without what mcpd holds; in any thread. Whatever else it says is the
+        business of pins."""
+        text = strings.valid(text)
+        told = strings.flat(text)
+        found = self._engine.find(told.text, 1)
+        return strings.redacted(text, told, found) if found else text
+
     def text(self, text: str) -> str:
         """Any text for people or for a record: of stderr, of a log, an error, an entry of the journal."""
         raw = text.encode("utf-8", "surrogatepass")

@@ -5,7 +5,7 @@ Only the tools decide whether a server can be used: any other list that fails is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import inf
 from typing import Any, Final, Literal
@@ -68,6 +68,9 @@ class Part(msgspec.Struct, frozen=True):
 
 Parts = Mapping[List, Part]
 
+Redact = Callable[[bytes], bytes]
+"""Takes out of the JSON text of one definition what nobody is to read (n17); called in any thread."""
+
 
 def primitives(capabilities: Mapping[str, Any]) -> tuple[Primitive, ...]:
     """What the server says that it has lists of (a08, 5.1)."""
@@ -96,13 +99,13 @@ def _has(capabilities: Any, *path: str) -> bool:
     return isinstance(capabilities, dict)
 
 
-def assemble(connection: Connection, parts: Parts) -> Catalog:
+def assemble(connection: Connection, parts: Parts, redact: Redact = bytes) -> Catalog:
     """The catalogue that the lists make up."""
     settled = connection.settled
     order = [parts[method] for methods in LISTS.values() for method in methods if method in parts]
     return Catalog(
         tools=tuple(tool for part in order for tool in part.tools),
-        instructions=settled.instructions,
+        instructions=msgspec.json.decode(redact(msgspec.json.encode(settled.instructions)), type=str),
         warnings=tuple(warning for part in order for warning in part.warnings),
         resources=tuple(one for part in order for one in part.resources),
         templates=tuple(one for part in order for one in part.templates),
@@ -112,12 +115,14 @@ def assemble(connection: Connection, parts: Parts) -> Catalog:
     )
 
 
-async def fetch_all(connection: Connection, before: Catalog, *, mirrored: bool) -> Parts:
+async def fetch_all(
+    connection: Connection, before: Catalog, *, mirrored: bool, redact: Redact = bytes
+) -> Parts:
     """All lists that the server advertises, read side by side; none where it advertises nothing (a08).
 
     `before` is what was known: the part of a list that fails stays. `mirrored`: calls repeat arguments
-    in headers (3.3). Raises ServerError and Failure, as `Connection.exchange` does, for the tools
-    alone; ConnectionLost.
+    in headers (3.3); `redact`: what nobody is to read goes out of each definition (n17). Raises ServerError
+    and Failure, as `Connection.exchange` does, for the tools alone; ConnectionLost.
     """
     methods = [method for name in primitives(connection.settled.capabilities) for method in LISTS[name]]
     found = await _gather_all(connection, methods)
@@ -129,7 +134,7 @@ async def fetch_all(connection: Connection, before: Catalog, *, mirrored: bool) 
         gathered = found.get(method)
         if isinstance(gathered, Gathered):
             taken = sum(part.size for part in parts.values())
-            parts[method] = await _part(method, gathered, taken, mirrored=mirrored)
+            parts[method] = await _part(method, gathered, taken, redact, mirrored=mirrored)
         else:
             why = gathered.message if isinstance(gathered, Failure) else "it was not answered in time"
             parts[method] = _failed(method, before, words(why))
@@ -137,7 +142,7 @@ async def fetch_all(connection: Connection, before: Catalog, *, mirrored: bool) 
 
 
 async def fetch_some(
-    connection: Connection, primitive: Primitive, parts: Parts, *, mirrored: bool
+    connection: Connection, primitive: Primitive, parts: Parts, *, mirrored: bool, redact: Redact = bytes
 ) -> tuple[Parts, dict[List, Failure]]:
     """The lists of one primitive again: those that could be read, and the failures of the others.
 
@@ -154,7 +159,7 @@ async def fetch_some(
             failures[method] = e
             taken += parts[method].size if method in parts else 0
         else:
-            found[method] = await _part(method, gathered, taken, mirrored=mirrored)
+            found[method] = await _part(method, gathered, taken, redact, mirrored=mirrored)
             taken += found[method].size
     return found, failures
 
@@ -176,8 +181,8 @@ def _failed(method: List, before: Catalog, why: str) -> Part:
 # ------------------------------------------------------------------ definitions
 
 
-async def _part(method: List, gathered: Gathered, taken: int, *, mirrored: bool) -> Part:
-    read = partial(_read, method, gathered.items, taken)
+async def _part(method: List, gathered: Gathered, taken: int, redact: Redact, *, mirrored: bool) -> Part:
+    read = partial(_read, method, gathered.items, taken, redact)
     size = sum(map(len, gathered.items))
     part = await trio.to_thread.run_sync(read) if size > LARGE else read()
     if mirrored:
@@ -201,7 +206,8 @@ def _mirrorable(part: Part) -> Part:
     )
 
 
-def _read(method: List, items: Iterable[bytes], taken: int) -> Part:
+def _read(method: List, raw: Iterable[bytes], taken: int, redact: Redact) -> Part:
+    items = map(redact, raw)
     match method:
         case "tools/list":
             tools, warnings = read_tools(items, taken=taken)

@@ -19,7 +19,17 @@ from mcpd.protocol.pages import List
 from mcpd.transport.base import ConnectionLost
 from mcpd.upstream.cache import LEGACY_HOLDS, Cached, CatalogCache
 from mcpd.upstream.connection import Connection
-from mcpd.upstream.fetch import LARGE, LISTS, Part, Primitive, assemble, fetch_all, fetch_some, primitives
+from mcpd.upstream.fetch import (
+    LARGE,
+    LISTS,
+    Part,
+    Primitive,
+    Redact,
+    assemble,
+    fetch_all,
+    fetch_some,
+    primitives,
+)
 from mcpd.upstream.listen import Listener
 from mcpd.upstream.pace import Pace
 
@@ -34,7 +44,8 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 class Keeper:
     """The owner of `catalog`, an immutable snapshot that is replaced whole, and of its cached copy.
 
-    `told` is called after every change here; `remark` gets notes for the server's log.
+    `told` is called after every change here; `remark` gets notes for the server's log; `redact` takes out of
+    a definition what nobody is to read (n17).
     """
 
     def __init__(
@@ -44,6 +55,7 @@ class Keeper:
         changes: Changes,
         told: Callable[[], None],
         remark: Callable[[str], None],
+        redact: Redact = bytes,
     ) -> None:
         self.catalog: Catalog | None = None
         self.verified = False
@@ -56,6 +68,7 @@ class Keeper:
         self._changes = changes
         self._told = told
         self._remark = remark
+        self._redact = redact
         self._connection: Connection | None = None
         """The one that the catalogue is kept by."""
         self._mirrored = False
@@ -149,10 +162,10 @@ class Keeper:
         begun = {name: pace.begin() for name, pace in self._paces.items()}
         began = trio.current_time()
         before = self.catalog or Catalog()
-        parts = await fetch_all(connection, before, mirrored=self._mirrored)
+        parts = await fetch_all(connection, before, mirrored=self._mirrored, redact=self._redact)
         self._parts = dict(parts)
         self._expires = {method: began + part.ttl for method, part in parts.items()}
-        catalog = assemble(connection, parts)
+        catalog = assemble(connection, parts, self._redact)
         for name, pace in self._paces.items():
             pace.end(begun[name], changed=self.catalog is None or _differs(name, before, catalog))
             if any(parts[method].failed for method in LISTS[name] if method in parts):
@@ -226,13 +239,15 @@ class Keeper:
         """Read the lists of one primitive again and publish what has changed. Raises ConnectionLost."""
         pace = self._paces[primitive]
         began = trio.current_time()
-        found, failures = await fetch_some(connection, primitive, self._parts, mirrored=self._mirrored)
+        found, failures = await fetch_some(
+            connection, primitive, self._parts, mirrored=self._mirrored, redact=self._redact
+        )
         for method, part in found.items():
             self._parts[method] = part
             self._expires[method] = began + part.ttl
         for method in failures:
             self._parts[method] = replace(self._parts[method], failed=True)
-        catalog = assemble(connection, self._parts)
+        catalog = assemble(connection, self._parts, self._redact)
         if failures:
             pace.fail(begun)
         else:
