@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path, PurePath
 
 import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpd.config.check import findings, meant
 from mcpd.config.load import Draft, load, reload
@@ -153,3 +156,44 @@ def test_what_is_no_configuration_at_all_is_refused_as_a_whole(tmp_path: Path, t
 )
 def test_which_file_a_draft_is_meant_for(file: str, place: str) -> None:
     assert meant(PurePath(file), PurePath("/home/u/mcpd"), PurePath("/elsewhere")) == PurePath(place)
+
+
+TABLES = ["servers", "agents", "tool_policies", "defaults", "overrides", "default_policy", "leaks"]
+FIELDS = [
+    "allowed_tools",
+    "denied_tools",
+    "auto_approve",
+    "max_risk",
+    "approver",
+    "risk",
+    "approval",
+    "timeout",
+]
+SETTINGS = ["approval_wait", "approval_deadline", "notify", "command", "args"]
+NAMES = ["a", "a__b", "*", "", "notes__*", "x.y", "low"]
+WORDS = st.sampled_from([*TABLES, *FIELDS, *SETTINGS, *NAMES])
+VALUES = st.recursive(
+    WORDS | st.text(max_size=3) | st.integers(-2, 10) | st.booleans() | st.datetimes() | st.floats(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(
+    st.dictionaries(WORDS, VALUES, max_size=5),
+    st.sampled_from(["config.toml", "agents.d/a.toml", "servers.d/a.toml"]),
+)
+def test_whatever_stands_in_a_file_something_is_said_of_it_in_its_lines(
+    tmp_path_factory: pytest.TempPathFactory, data: dict[str, object], file: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "nowhere" / file
+    text = tomli_w.dumps(data)
+    try:
+        found = reload(path.parents[file.count("/")], {}, draft=Draft(path, text.encode()))
+    except Failure:
+        return  # as a whole, see above
+    for each in findings(str(path), text, found, (), KNOWN):
+        assert each.message
+        assert 0 <= each.line <= text.count("\n") + 1
+        # What has a place in the file has a line there.
+        assert each.line or not each.place or each.place.partition(".")[0] not in data
