@@ -142,7 +142,9 @@ def _beyond(broker: Broker, grant: Grant) -> Iterator[str]:
     """Those of them that it does not cover whatever the arguments are, with the reason (D10)."""
     for row in _named(broker, grant):
         ruling = row.ruling
-        if ruling.approval in ("always", "deny"):
+        if row.held:
+            yield f"{row.name}: held, {row.held}"
+        elif ruling.approval in ("always", "deny"):
             yield f"{row.name}: approval {ruling.approval}"
         elif ruling.risk == "high" and not grant.exact:
             yield f"{row.name}: risk high, which only a grant by its name covers"
