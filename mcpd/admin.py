@@ -357,6 +357,7 @@ def _forget(broker: Broker, name: str) -> None:
     """Whoever gets this name next begins anew. Raises Failure `not_writable`."""
     broker.accepted.forget(name)
     broker.trust.untrust(name)
+    broker.launches.forget(name)
     broker.grants.forget(name)
     broker.state.forget(name)
 

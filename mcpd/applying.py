@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -33,6 +34,8 @@ def start(broker: Broker) -> None:
     The very first start accepts what is there. With a state.db that was damaged nothing was accepted. Never
     fails.
     """
+    broker.fleet.known_launch = broker.launches.known
+    broker.fleet.launched = partial(launched, broker)
     book = broker.accepted
     read = load.load(Path(broker.config_dir), broker.environ, book.servers_dir)
     if book.empty and not broker.store.problems:
@@ -184,8 +187,13 @@ def install(
     *,
     connect: bool = True,
 ) -> None:
-    """Make it what runs. `waiting`: servers among the held that are shown, and do not start."""
-    broker.config, broker.held, broker.waiting = config, dict(held), dict(waiting)
+    """Make it what runs. `waiting`: servers among the held that are shown, and do not start; so do those
+    whose launcher starts something else than before."""
+    held, waiting = dict(held), dict(waiting)
+    for name, server in config.servers.items():
+        if why := broker.launches.held(server):
+            held[name], waiting[name] = why, server
+    broker.config, broker.held, broker.waiting = config, held, waiting
     every = replace(config, servers={**config.servers, **waiting})
     broker.journal.keep = kept(config.settings)
     broker.held_values.hold(_held(every))
@@ -197,6 +205,26 @@ def _held(config: Config) -> Iterator[Held]:
     """What mcpd holds for its servers, those that do not start included (n17)."""
     for server in config.servers.values():
         yield from of_definition(server.name, server.env, server.headers, server.url)
+
+
+def launched(broker: Broker, server: Server, found: terms.Launched) -> str:
+    """Note what the launcher of a server starts now; why the server must not run by that, which is ended then
+    (n09). For `Fleet.launched`."""
+    name = server.name
+    before = broker.launches.held(server)
+    try:
+        broker.launches.note(server, found, filed=bool(filed(broker, name)))
+    except Failure as failure:
+        log.warning("%s", failure.message)
+    why = broker.launches.held(server)
+    if why and why != before:
+        log.warning("MCP '%s': held: %s", name, why)
+        broker.journal.record(
+            Entry(kind="change", method="launch", server=name, outcome="held", because=why[:2000])
+        )
+    if why:
+        install(broker, broker.config, broker.held, broker.waiting)
+    return why
 
 
 def keep_accepted(broker: Broker) -> None:

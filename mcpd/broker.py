@@ -12,11 +12,12 @@ import trio
 from mcpd import answers
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Problem, Server
-from mcpd.consent.approvals import Approvals
 from mcpd.consent.accepted import AcceptedBook
+from mcpd.consent.approvals import Approvals
 from mcpd.consent.factor import Factor
 from mcpd.consent.grantbook import GrantBook
 from mcpd.consent.hosts import Hosts
+from mcpd.consent.launchbook import LaunchBook
 from mcpd.consent.pinbook import PinBook
 from mcpd.consent.state import StateBook
 from mcpd.consent.store import Store
@@ -161,6 +162,7 @@ class Broker:
     state: StateBook = field(init=False)
     accepted: AcceptedBook = field(init=False)
     trust: TrustBook = field(init=False)
+    launches: LaunchBook = field(init=False)
     grants: GrantBook = field(init=False)
     pins: PinBook = field(init=False)
     approvals: Approvals = field(init=False)
@@ -173,6 +175,7 @@ class Broker:
         self.state = StateBook(self.store)
         self.accepted = AcceptedBook(self.store)
         self.trust = TrustBook(self.store)
+        self.launches = LaunchBook(self.store)
         self.grants = GrantBook(self.store)
         self.approvals = Approvals(self.changes, partial(answers.record, self.journal))
         self.hosts = Hosts(self.approvals.lives)

@@ -99,6 +99,7 @@ async def accept(broker: Broker, name: str, shown: str) -> None:
                 server=name,
             )
         running = broker.config
+        broker.launches.accept(server)
         broker.accepted.put_server(server)
         applying.install(
             broker,
@@ -133,12 +134,15 @@ def _review(broker: Broker, server: Server) -> Review:
     name = server.name
     known = broker.accepted.server(name)
     moved = known is not None and known.destination != server.destination
+    before, now = broker.launches.known(server), broker.launches.news(server)
     return Review(
         server=name,
         waits=broker.held.get(name, ""),
         old=_destination(known.server) if known is not None else None,
         new=_destination(server),
         changed=tuple(terms.differing(known, server)) if known is not None else (),
+        was=before.words if before is not None else "",
+        becomes=now.words if now is not None else "",
         gets=tuple(
             f"{field}.{key}"
             for field in ("env", "headers")
@@ -146,7 +150,9 @@ def _review(broker: Broker, server: Server) -> Review:
             if value
         ),
         loses=applying.filed(broker, name) if moved else (),
-        shown=hashlib.sha256(f"{server.digest} {server.destination}".encode()).hexdigest()[:32],
+        shown=hashlib.sha256(
+            f"{server.digest} {server.destination} {now.digest if now is not None else ''}".encode()
+        ).hexdigest()[:32],
     )
 
 

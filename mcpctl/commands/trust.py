@@ -80,7 +80,7 @@ def accept(options: Namespace) -> int:
 
 
 def is_new(review: Any) -> bool:
-    return bool(review["waits"] or review["changed"] or review["old"] is None)
+    return bool(review["waits"] or review["changed"] or review.get("becomes") or review["old"] is None)
 
 
 def report(review: Any) -> str:
@@ -92,6 +92,7 @@ def report(review: Any) -> str:
             ("changed", ", ".join(review["changed"])),
             ("old", destination(review["old"]) if review["old"] else "(never accepted)"),
             ("new", destination(review["new"])),
+            ("starts", f"{review['becomes']} (was {review['was']})" if review.get("becomes") else ""),
             ("gets", ", ".join(review["gets"])),
             ("loses", ", ".join(review["loses"])),
         ]

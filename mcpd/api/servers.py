@@ -137,6 +137,10 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     new: Destination
     changed: tuple[str, ...]
     """The fields of the definition that differ; of env and headers no values."""
+    was: str = ""
+    """What a launcher started when it was accepted, with its version."""
+    becomes: str = ""
+    """What it starts now instead; empty where it is the same, or cannot be told (n09)."""
     gets: tuple[str, ...]
     """The values of env and headers that the new destination gets, by name."""
     loses: tuple[str, ...]

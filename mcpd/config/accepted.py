@@ -7,6 +7,7 @@ same its digest tells.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +27,16 @@ HIDDEN = "a value of env, headers or url"
 
 #: How it is said that a server waits for `mcpctl accept`.
 ACCEPT = "waits for mcpctl accept"
+
+
+class Launched(NamedTuple):
+    """What a launcher (npx, uvx, pipx, docker) was found to start (n09)."""
+
+    place: tuple[str, ...]
+    """Where it is looked for again, see `upstream.launched`."""
+    digest: str
+    words: str
+    """Package and version, or image, for people."""
 
 
 class Accepted(msgspec.Struct, frozen=True):

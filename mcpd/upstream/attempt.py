@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from mcpd.changes import Changes
+from mcpd.config.accepted import Launched
 from mcpd.config.spec import Server
 from mcpd.protocol.abilities import Ability
 from mcpd.transport.base import ConnectFailed
@@ -50,8 +51,14 @@ class Surroundings(msgspec.Struct, frozen=True):
     cannot be asked unasked."""
     available: Callable[[str, Scope], Ability]
     """What the attached sessions that may use the server of this name can be asked."""
+    known_launch: Callable[[Server], Launched | None] = lambda server: None
+    """What the launcher of a server was found to start, and may (n09)."""
+    launched: Callable[[Server, Launched], str] = lambda server, found: ""
+    """Told what it starts now; why the server must not run by that, empty when it may."""
     redact: Callable[[str], str] = str
-    """Takes out of a server's words what nobody is to read (n17)."""
+    """Takes out of a server's words what nobody is to read (n17)..."""
+    redact_definition: Callable[[bytes], bytes] = bytes
+    """...and out of the JSON text of a definition."""
 
 
 def opening_for(server: Server, known: str, capabilities: dict[str, Any]) -> Opening:
@@ -91,6 +98,8 @@ class Attempt:
         self._withdraw = withdraw
         self._started = started
         self._relay = relay
+        self.marker = ""
+        """Which the processes of the last start bear."""
         self.verdict = "auto"
         """The era to remember, once `open` has returned."""
 
@@ -121,7 +130,7 @@ class Attempt:
 
     async def _start(self, opening: Opening) -> Link:
         around = self._around
-        marker = f"{around.marker}{next(around.spawns)}."
+        self.marker = marker = f"{around.marker}{next(around.spawns)}."
         plan = launch.plan(self.server, around.environ, marker)
         process = await Stdio.spawn(plan, self._ring, self._nursery, around.reader, around.open_files)
         link = Link(process, opening, around.deadlines, self._noticed, self._remark, relay=self._relay)

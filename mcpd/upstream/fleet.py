@@ -18,6 +18,7 @@ import trio
 
 from mcpd.api.status import Status
 from mcpd.changes import Changes
+from mcpd.config.accepted import Launched
 from mcpd.config.spec import Config, Faulty, Instance, Server
 from mcpd.errors import Failure
 from mcpd.protocol.abilities import NONE, Ability
@@ -71,6 +72,11 @@ class Fleet:
         """The one session that may use a server, by the instance of this scope, see `Surroundings`."""
         self.available: Callable[[str, Scope], Ability] = lambda server, scope: NONE
         """What the attached sessions that may use a server, by the instance of this scope, can be asked."""
+        self.known_launch: Callable[[Server], Launched | None] = lambda server: None
+        self.launched: Callable[[Server, Launched], str] = lambda server, found: ""
+        """See `Surroundings`."""
+        self.redact_definition: Callable[[bytes], bytes] = bytes
+        """Takes out of the JSON text of a definition what nobody is to read (n17)."""
         self.deadlines = Deadlines()
         self.reader = Reader()
         self._around = Surroundings(
@@ -86,7 +92,10 @@ class Fleet:
             ended=ended,
             sole=lambda server, scope: self.sole(server, scope),
             available=lambda server, scope: self.available(server, scope),
+            known_launch=lambda server: self.known_launch(server),
+            launched=lambda server, found: self.launched(server, found),
             redact=redact,
+            redact_definition=lambda raw: self.redact_definition(raw),
         )
         self._upstreams: dict[str, Upstream] = {}
         """The main instances."""

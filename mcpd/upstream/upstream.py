@@ -22,7 +22,7 @@ from mcpd.errors import Failure, ServerError
 from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Unanswered
 from mcpd.transport.pending import Asker
 from mcpd.transport.stdio import StderrRing
-from mcpd.upstream import refusals, retry
+from mcpd.upstream import refusals, retry, vetting
 from mcpd.upstream.attempt import Attempt, Surroundings
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.fetch import Primitive
@@ -107,7 +107,14 @@ class Upstream:
         """Seconds of the last opening, up to the settled revision; the catalogue not included."""
         self._around = around
         self._block = block
-        self._keeper = Keeper(self.name, around.cache, around.changes, self._catalog_kept, self._remark)
+        self._keeper = Keeper(
+            self.name,
+            around.cache,
+            around.changes,
+            self._catalog_kept,
+            self._remark,
+            around.redact_definition,
+        )
         self._history = retry.History()
         self._due: float | None = None
         self._not_before = 0.0
@@ -403,7 +410,11 @@ class Upstream:
         async with trio.open_nursery() as nursery:
             attempt = self._attempt(server, nursery)
             try:
+                if isinstance(attempt, Attempt):
+                    await vetting.before(server, self._around)
                 link, connection, catalog = await self._connect(attempt)
+                if isinstance(attempt, Attempt):
+                    await vetting.after(server, self._around, attempt.marker)
             except ConnectFailed as e:
                 # Said before the cleanup, which may take its time (c12).
                 self._failed(e)
