@@ -45,7 +45,7 @@ def untrust(options: Namespace) -> int:
 
 def accept(options: Namespace) -> int:
     """Show what waits of a server, old and new, and let it count; without a terminal, by --shown."""
-    from mcpctl import person
+    from mcpctl.commands import person
 
     server = {"server": options.server}
     with reach(options) as mcpd:
