@@ -6,6 +6,7 @@ their listings are made anew, and those that differ are told. Other agents notic
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,10 +15,10 @@ from typing import Any
 import trio
 from msgspec.structs import replace
 
-from mcpd import applying, listing, roster
+from mcpd import applying, granting, listing, roster
 from mcpd.api.agents import AddAgent, AgentChanged, AgentDetails
 from mcpd.broker import Broker
-from mcpd.caller import DEFAULT_AGENT
+from mcpd.caller import DEFAULT_AGENT, Caller
 from mcpd.config import save
 from mcpd.config.change import WAITS, applied
 from mcpd.config.entry import pattern_problem
@@ -27,6 +28,8 @@ from mcpd.journal import Entry
 from mcpd.policy import lists
 from mcpd.policy.patterns import Known, pattern_for, unmatched
 from mcpd.policy.terms import Risk
+
+log = logging.getLogger(__name__)
 
 
 async def add(broker: Broker, wanted: AddAgent) -> AgentDetails:
@@ -57,8 +60,9 @@ def _file_fields(broker: Broker, wanted: AddAgent) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value != getattr(plain, name)}
 
 
-async def remove(broker: Broker, name: str) -> str:
-    """Delete an agent's file, and with the agent its token: its sessions end. The path of the file.
+async def remove(broker: Broker, by: Caller, name: str) -> str:
+    """Delete an agent's file, and with the agent its token and its grants: its sessions end. The path of the
+    file.
 
     The default agent stays, and may use everything without an entry (D11). Raises Failure `no_such_agent`,
     `not_writable`.
@@ -72,10 +76,21 @@ async def remove(broker: Broker, name: str) -> str:
         before = broker.config
         others = {key: value for key, value in before.agents.items() if key != name}
         _install(broker, replace(before, agents=others), "agents.remove")
-        if name in broker.state.tokens and name != DEFAULT_AGENT:
-            with suppress(Failure):  # one that stays opens nothing: there is no such agent
-                broker.state.forget_token(name)
+        if name != DEFAULT_AGENT:
+            _forget(broker, by, name)
     return str(path)
+
+
+def _forget(broker: Broker, by: Caller, name: str) -> None:
+    """Whoever gets this name next begins anew."""
+    try:
+        if name in broker.state.tokens:
+            broker.state.forget_token(name)
+        for given in broker.grants.all():
+            if given.grant.agent == name:
+                granting.revoke(broker, by, given.grant.id)
+    except Failure as failure:  # the agent is gone, and what stays is listed
+        log.warning("%s", failure.message)
 
 
 async def allow(broker: Broker, name: str, words: Iterable[str]) -> AgentChanged:

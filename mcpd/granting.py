@@ -110,7 +110,7 @@ def _check_session(broker: Broker, grant: Grant) -> None:
         raise Failure(
             "no_such_session",
             f'no session "{grant.session[:60]}" is attached',
-            hint="mcpctl agents list shows those that are",
+            hint="mcpctl agents session shows those that are",
         )
     if grant.agent not in (session.agent, EVERY_AGENT):
         raise Failure("invalid_params", f'session "{grant.session}" is one of agent "{session.agent}"')

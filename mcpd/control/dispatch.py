@@ -195,8 +195,8 @@ METHODS: Mapping[str, Method] = {
         "Write an agent's file; it counts at once, and the agent has a socket of its own."),
     "agents.remove": Method(of_agents.remove, agents.NamedAgent, agents.AgentRemoved, "widen",
         "no_such_agent not_writable",
-        "Delete an agent's file and token, and end its sessions; without an entry the default agent may use "
-        "everything."),
+        "Delete an agent's file, and with the agent its token, grants and sessions; the default agent stays, "
+        "and may use everything without an entry."),
     "agents.allow": Method(of_agents.allow, agents.AgentTools, agents.AgentChanged, "widen",
         "bad_definition config_invalid no_such_agent not_writable refused",
         "Give an agent servers or tools, at once also in sessions that are attached."),

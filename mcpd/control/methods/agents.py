@@ -34,7 +34,7 @@ async def add(operator: Operator, params: AddAgent) -> AgentDetails:
 
 
 async def remove(operator: Operator, params: NamedAgent) -> AgentRemoved:
-    return AgentRemoved(await admitting.remove(operator.broker, params.agent))
+    return AgentRemoved(await admitting.remove(operator.broker, operator.caller, params.agent))
 
 
 async def allow(operator: Operator, params: AgentTools) -> AgentChanged:

@@ -164,11 +164,16 @@ async def test_agents_come_and_go(home: Home, real_clock: None) -> None:
         assert "reader" in stage.broker.config.agents
         for name in ("reader", "default"):
             stage.broker.state.put_token(name, b"x" * 32)
+            await operator.call(
+                "grants.add", agent=name, server="a", tool="echo", lifespan="forever", reason="test"
+            )
         taken = await operator.refusal("agents.add", agent="reader")
         assert (taken.kind, taken.data["file"]) == ("name_taken", str(file))
         assert await operator.call("agents.remove", agent="reader") == {"file": str(file)}
         assert not file.exists()
         assert set(stage.broker.state.tokens) == {"default"}
+        # Whoever is called so next begins anew.
+        assert [each.grant.agent for each in stage.broker.grants.all()] == ["default"]
         assert (await operator.refusal("agents.get", agent="reader")).kind == "no_such_agent"
 
 
