@@ -359,6 +359,7 @@ def _forget(broker: Broker, name: str) -> None:
     broker.trust.untrust(name)
     broker.launches.forget(name)
     broker.grants.forget(name)
+    broker.pins.forget(name)
     broker.state.forget(name)
 
 

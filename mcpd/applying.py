@@ -112,7 +112,11 @@ def is_moved(broker: Broker, server: Server) -> bool:
 
 def filed(broker: Broker, name: str) -> tuple[str, ...]:
     """What a person has agreed to about a server of this name, whatever it was then, in words."""
-    found = {"trust": broker.trust.filed(name), "grants": broker.grants.filed(name)}
+    found = {
+        "trust": broker.trust.filed(name),
+        "grants": broker.grants.filed(name),
+        "pins": broker.pins.filed(name),
+    }
     return tuple(word for word, there in found.items() if there)
 
 
