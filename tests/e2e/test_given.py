@@ -207,3 +207,26 @@ def test_a_file_is_checked_before_it_counts(daemon: Daemon, tmp_path: Path) -> N
     assert daemon.ask("agents.list")["agents"][0]["name"] == "default"
     draft.write_text('[tool_policies]\n"notes__echo" = { approval = "never" }\n')
     assert daemon.ctl("policy", "check", str(draft)).stdout == ""
+
+
+def test_an_entry_that_was_widened_while_mcpd_was_stopped_waits(daemon: Daemon, tmp_path: Path) -> None:
+    daemon.server("one", lively(tmp_path / "one.log"))
+    daemon.start()
+    daemon.ctl("agents", "add", "coder", "--allow", "one__echo", "--max-risk", "low")
+    file = daemon.folder / "agents.d" / "coder.toml"
+    mine = file.read_text()
+    daemon.end()
+    file.write_text('allowed_tools = ["*"]\nauto_approve = ["one__wipe"]\n')
+    (daemon.folder / "agents.d" / "other.toml").write_text("open = true\n")
+    daemon.start()
+    found = daemon.ask("agents.get", agent="coder")
+    assert (found["allowed_tools"], found["auto_approve"], found["max_risk"]) == (["one__echo"], [], "low")
+    assert any("wider or changed, waits for mcpctl reload" in problem for problem in found["problems"])
+    assert [agent["name"] for agent in daemon.ask("agents.list")["agents"]] == ["default", "coder"]
+    # Nothing of it comes in by another change either.
+    refused = daemon.ctl("agents", "allow", "coder", "one", check=False)
+    assert refused.returncode == 4
+    assert "mcpctl reload" in refused.stderr
+    file.write_text(mine)
+    daemon.ctl("reload")
+    assert daemon.ask("agents.get", agent="coder")["problems"] == []
