@@ -186,6 +186,7 @@ class Attempt:
     servers: ClassVar[dict[str, Asking]] = {}
     limit = 30.0
     late = "no answer"
+    marker = "nobody's"
 
     def __init__(self, server: Server, *more: Any) -> None:
         self.server = server

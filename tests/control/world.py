@@ -20,6 +20,7 @@ from mcpd.config.spec import Config
 from mcpd.consent.store import Store
 from mcpd.control import listener
 from mcpd.journal import Journal
+from mcpd.secrets.held import HeldValues
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
 from tests import visitor
@@ -146,11 +147,14 @@ async def running(home: Home) -> AsyncIterator[World]:
     changes = Changes()
     store = Store(home.state / "state.db")
     # Another run of the tests must not take these processes for its own.
-    fleet = Fleet(changes, CatalogCache(home.cache), os.environ, f"test{os.getpid()}.")
+    held_values = HeldValues()
+    marker = f"test{os.getpid()}."
+    fleet = Fleet(changes, CatalogCache(home.cache), os.environ, marker, redact=held_values.text)
+    fleet.redact_definition = held_values.definition
     broker = Broker(
         config=Config(),
         fleet=fleet,
-        journal=Journal(home.state / "journal.db"),
+        journal=Journal(home.state / "journal.db", redactor=held_values),
         store=store,
         changes=changes,
         config_dir=str(folder),
@@ -160,6 +164,7 @@ async def running(home: Home) -> AsyncIterator[World]:
         instance="0123456789abcdef",
         started=1.0,
         secret=b"secret",
+        held_values=held_values,
     )
     applying.start(broker)
     async with trio.open_nursery() as nursery:
