@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpd.consent.grantbook import MOST, GrantBook
 from mcpd.consent.store import Store
@@ -220,3 +225,61 @@ def test_a_row_that_cannot_be_read_grants_nothing_and_is_told(world: World, term
     assert ids(book) == [given.id]
     [problem] = book.problems
     assert (problem.file, problem.place) == (str(world.path), "grant odd")
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["once", "count", "until", "forever", "session", "use", "revoke", "restart", "later"]
+        ),
+        st.integers(0, 5),
+    ),
+    max_size=12,
+)
+
+
+@hypothesis.settings(max_examples=40)
+@given(STEPS)
+def test_whatever_happens_a_grant_counts_as_often_and_as_long_as_was_said(
+    steps: list[tuple[str, int]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder))
+        book = world.book()
+        left: dict[str, float] = {}
+        ends: dict[str, float] = {}
+        for step, number in steps:
+            alive = [each.grant for each in book.all()]
+            match step:
+                case "use" if alive:
+                    grant = alive[number % len(alive)]
+                    book.use(grant)
+                    left[grant.id] -= 1
+                case "revoke" if alive:
+                    left[book.revoke(alive[number % len(alive)].id).id] = 0
+                case "restart":
+                    book = world.book()
+                    left |= {key: 0 for key in left if key.startswith("session")}
+                case "later":
+                    world.clock.now += 10
+                case "use" | "revoke":
+                    pass
+                case lifespan:
+                    terms: dict[str, dict[str, Any]] = {
+                        "count": {"count": number + 1},
+                        "session": {"session": "s1"},
+                    }
+                    until = world.clock.now + 10 * number + 5
+                    terms["until"] = {"until": until}
+                    key = f"{lifespan}{len(left)}"
+                    world.give(book, id=key, lifespan=lifespan, **terms.get(lifespan, {}))
+                    left[key] = {"once": 1, "count": number + 1}.get(lifespan, math.inf)
+                    ends[key] = until if lifespan == "until" else math.inf
+            expected = {key for key, count in left.items() if count > 0 and world.clock.now < ends[key]}
+            assert set(ids(book)) == expected
+            found = book.find(asked())
+            assert (found is None) == (not expected)
+            lasting = {key for key in expected if left[key] == math.inf}
+            assert found is None or found.id in (lasting or expected)
+        for store in world.stores:
+            store.close()
