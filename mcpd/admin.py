@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import trio
 from msgspec.structs import replace
 
-from mcpd import __version__, applying
+from mcpd import __version__, applying, pinning
 from mcpd.api import daemon as api
 from mcpd.api.masks import mask_env, mask_headers, mask_url
 from mcpd.api.servers import (
@@ -210,13 +210,20 @@ def _all_problems(broker: Broker) -> tuple[Problem, ...]:
     held = (_held(broker, name, why) for name, why in broker.held.items())
     stored = (*broker.store.problems, *broker.grants.problems, *broker.journal.problems)
     listening = (Problem("", "", broker.endpoint.problem),) if broker.endpoint.problem else ()
-    found = (*broker.config.problems, *held, *stored, *broker.troubles, *listening)
+    pinned = (_waiting(broker, name, count) for name, count in pinning.waiting(broker))
+    found = (*broker.config.problems, *held, *pinned, *stored, *broker.troubles, *listening)
     return tuple(dict.fromkeys(found))
 
 
 def _held(broker: Broker, name: str, why: str) -> Problem:
     server = broker.waiting.get(name) or broker.fleet.find(name).definition
     return Problem(server.source, fields.join("servers", name), why)
+
+
+def _waiting(broker: Broker, name: str, count: int) -> Problem:
+    what = "a definition waits" if count == 1 else f"{count} definitions wait"
+    source = broker.fleet.find(name).definition.source
+    return Problem(source, fields.join("servers", name), f"{what} for mcpctl pins diff {name}")
 
 
 # Changing one server

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from mcpd import listing
+from mcpd import listing, pinning
 from mcpd.api.grants import AddGrant, Granted, GrantInfo, Where
 from mcpd.broker import Broker
 from mcpd.caller import Caller
@@ -63,6 +63,8 @@ def add(broker: Broker, by: Caller, wanted: AddGrant, proof: str = "") -> Grante
         _check_session(broker, grant)
     broker.grants.add(grant)
     _record(broker, by, grant, "added", proof)
+    for row in _named(broker, grant):
+        pinning.saw(broker, by, row, f"grant {grant.id}")
     broker.changes.publish("grants", grant.id)
     answered = broker.approvals.settle(lambda question: covers(grant, _request(question), 0, now))
     beyond = tuple(_beyond(broker, grant))

@@ -11,7 +11,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from mcpd import scanning
+from mcpd import pinning, scanning
 from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.config.spec import Server
@@ -115,6 +115,8 @@ async def _consented(
         if isinstance(decision, Allow):
             permit.decision = permit.decision or "allow"
             _count(broker, grant, decision, permit)
+            if decision.approved or decision.cover:
+                pinning.saw(broker, caller, row, decision.because[-1])
             return decision
         if not row.asks:
             permit.decision = "deny"

@@ -84,6 +84,7 @@ class Row:
         "method",
         "name",
         "prefix",
+        "seen",
         "tool",
         "trusted",
         "unverified",
@@ -117,6 +118,8 @@ class Row:
         """The server's name where URIs bear it, in views of several servers."""
         self.head = b'"name":' + quoted(tool.name) + b',"arguments":'
         """The beginning of a call's params, under the server's own name."""
+        self.seen = False
+        """Its definition was pinned, or was before, when a person said yes to a request of it."""
         self._offer = offer
         self._config = config
         self._because = ""
@@ -199,6 +202,11 @@ class Row:
             yield flag.said
 
     @property
+    def offered(self) -> Catalog:
+        """All that its server offers to agents."""
+        return self._offer.catalog
+
+    @property
     def description(self) -> str:
         """What the server says of it: untrusted (b25)."""
         return described(self.tool)
@@ -276,7 +284,7 @@ class Wrapper(Row):
         server = self.upstream.name
         if self.method == "resources/read":
             return wrappers.read_request(payload, server)[1]
-        prompts = self._catalog.prompts
+        prompts = self.offered.prompts
         return wrappers.prompt_request(payload, server, prompts, self.agent.spelling)[1]
 
     def arguments(self, payload: bytes) -> bytes:
@@ -286,17 +294,13 @@ class Wrapper(Row):
     def bound(self, result: bytes, payload: bytes, cap: int) -> Bounded:
         match self.method:
             case "resources/list":
-                return readout.render_text(wrappers.resources_text(self._catalog, self.prefix), cap)
+                return readout.render_text(wrappers.resources_text(self.offered, self.prefix), cap)
             case "prompts/list":
-                return readout.render_text(wrappers.prompts_text(self._catalog), cap)
+                return readout.render_text(wrappers.prompts_text(self.offered), cap)
             case "resources/read":
                 return readout.render_read(result, cap)
             case _:
                 return readout.render_prompt(result, cap)
-
-    @property
-    def _catalog(self) -> Catalog:
-        return self._offer.catalog
 
 
 class Native(Row):

@@ -7,7 +7,7 @@ import hashlib
 
 from msgspec.structs import replace
 
-from mcpd import applying
+from mcpd import applying, pinning
 from mcpd.api.masks import mask_url
 from mcpd.api.servers import Destination, Review
 from mcpd.broker import Broker
@@ -31,6 +31,7 @@ async def trust(broker: Broker, name: str) -> None:
         if server.destination != destination:
             raise Failure("refused", f'cannot trust "{name}": it was changed meanwhile', server=name)
         broker.trust.trust(server)
+        pinning.pin_all(broker, name, None, "the server is trusted")
         _decided_anew(broker, name)
 
 

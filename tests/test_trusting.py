@@ -82,7 +82,7 @@ async def test_trust_outlives_the_daemon_but_not_its_destination_n24(home: Home,
         assert review["old"]["args"] == bare()["args"]
         assert review["new"]["args"] == bare("--tools", "1")["args"]
         assert review["changed"] == ["args", "env"], "the rest was taken by the reload"
-        assert review["loses"] == ["trust"]
+        assert review["loses"] == ["trust", "pins"]
         info = await client.call("servers.accept", server="tiny", shown=review["shown"])
         assert (info["held"], info["trusted"]) == ("", False)
         assert set((await rules(client)).values()) == {UNTRUSTED}

@@ -27,6 +27,7 @@ from mcpd.api import (
     grants,
     journal,
     passphrase,
+    pins,
     policy,
     prompts,
     resources,
@@ -42,6 +43,7 @@ from mcpd.control.methods import events as of_events
 from mcpd.control.methods import grants as of_grants
 from mcpd.control.methods import journal as of_journal
 from mcpd.control.methods import passphrase as of_passphrase
+from mcpd.control.methods import pins as of_pins
 from mcpd.control.methods import policy as of_policy
 from mcpd.control.methods import prompts as of_prompts
 from mcpd.control.methods import resources as of_resources
@@ -181,6 +183,14 @@ METHODS: Mapping[str, Method] = {
     "approvals.unmute": Method(of_approvals.unmute, approvals.MuteAgent, approvals.Unmuted, "widen",
         "no_such_agent",
         "Ask about them again."),
+
+    "pins.list": Method(of_pins.list_pins, pins.ListPins, pins.PinList, "read", "no_such_server",
+        "Definitions that were seen by a person, and those that wait for one, up to 500 an answer."),
+    "pins.diff": Method(of_pins.diff, pins.DiffPins, pins.PinDiffs, "read", "no_such_server no_such_tool",
+        "What waits of a server, or what is named, beside what was seen of it; 50 definitions at most."),
+    "pins.accept": Method(of_pins.accept, pins.AcceptPins, pins.Accepted, "widen",
+        "no_such_server no_such_tool not_writable",
+        "Let definitions count as `pins.diff` has shown them."),
 
     "config.check": Method(of_config.check, config.CheckText, config.Checked, "read", "",
         "What a text would be worth as config.toml, or as a server's or an agent's file: what is wrong, in "

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import trio
 
-from mcpd import __version__, applying, listing
+from mcpd import __version__, applying, listing, pinning
 from mcpd.agents import serve as agents
 from mcpd.broker import Broker
 from mcpd.changes import Changes
@@ -269,6 +269,7 @@ async def _look_after(
         nursery.start_soon(agents.announce, broker)
         nursery.start_soon(announce.announce, broker)
         nursery.start_soon(broker.approvals.run)
+        nursery.start_soon(pinning.keep, broker)
         nursery.start_soon(_follow_agents, broker, doors, endpoint)
         nursery.start_soon(_follow_files, broker, watch)
         if os.environ.get("NOTIFY_SOCKET"):
