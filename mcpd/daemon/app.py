@@ -62,6 +62,7 @@ def run(paths: Paths, lock: Lock, guard: Guard, *, on_demand: bool) -> None:
     held_values = HeldValues()
     logs.set_up(paths.log_file, on_demand=on_demand).redact = held_values.text
     process.keep_large_blocks()
+    process.switch_soon()
     open_files = process.raise_file_limit()
     orphans.adopt()
     instance = secrets.token_hex(6)

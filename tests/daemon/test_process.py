@@ -42,3 +42,23 @@ process.rename("mcpd-guard-of-somebody")
 print(open("/proc/self/comm").read())
 """
     assert said(program) == ["mcpd-guard-of-s"]
+
+
+def test_a_thread_that_computes_does_not_keep_the_lock_for_long() -> None:
+    """The loop makes fifty calls of the kernel, and waits for the lock after each: a quarter of a second once."""
+    program = """
+import os, threading, time
+from mcpd.daemon import process
+process.switch_soon()
+done = False
+def compute():
+    while not done:
+        sum(range(100))
+threading.Thread(target=compute).start()
+began = time.perf_counter()
+for _ in range(50):
+    os.stat("/")
+print(time.perf_counter() - began < 0.15)
+done = True
+"""
+    assert said(program) == ["True"]
