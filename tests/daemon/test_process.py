@@ -45,7 +45,7 @@ print(open("/proc/self/comm").read())
 
 
 def test_a_thread_that_computes_does_not_keep_the_lock_for_long() -> None:
-    """The loop makes fifty calls of the kernel, and waits for the lock after each: a quarter of a second once."""
+    """The loop makes fifty calls of the kernel and waits for the lock after each: 0.25 s, if it were 5 ms."""
     program = """
 import os, threading, time
 from mcpd.daemon import process
