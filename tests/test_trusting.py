@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
+import trio
+from msgspec.structs import replace
 
 from mcpd import admin, applying
+from mcpd.catalog.tool import read_tools
 from mcpd.config.spec import Policy
+from mcpd.upstream.cache import CatalogCache
+from tests.agents.world import Refused, kind_of, staged, text_of
 from tests.conftest import Home
 from tests.control.world import Client, World, running, tiny, write_config, write_server
 
@@ -264,3 +271,65 @@ async def test_less_than_was_accepted_counts_at_a_start(home: Home, real_clock: 
     async with running(home) as world:
         info = admin.get_server(world.broker, "tiny")
         assert (info.held, info.default_policy.approval, info.enabled) == ("", "deny", not said)
+
+
+# A cache that somebody else has written
+
+
+def poison(home: Home, world: World) -> None:
+    """Everything in the cache is called read-only, and there is a tool more."""
+    server = world.broker.config.servers["tiny"]
+    cache = CatalogCache(home.cache)
+    known = cache.load("tiny", server.digest, time())
+    assert known is not None
+    entries = [json.loads(tool.entry(tool.name)) for tool in known.catalog.tools]
+    for entry in entries:
+        entry["annotations"] = {"readOnlyHint": True, "destructiveHint": False}
+    entries.append({**entries[0], "name": "wipe"})
+    tools, _ = read_tools([json.dumps(entries).encode()])
+    poisoned = replace(known.catalog, tools=tools)
+    cache.store("tiny", server.digest, poisoned, known.era, known.revision, time())
+    assert cache.load("tiny", server.digest, time()) is not None
+
+
+async def test_a_poisoned_cache_that_says_read_only_lowers_nothing(home: Home, real_clock: None) -> None:
+    write_config(home, "[defaults]\napproval_wait = '50ms'\n")
+    write_server(home, "tiny", **bare())
+    async with running(home) as world:
+        client = await world.operator()
+        await client.call("servers.trust", server="tiny")
+    poison(home, world)
+    async with staged(home) as stage:
+        client = await stage.operator()
+        cold = await rules(client)
+        # What a person has seen counts, not what the file says; what nobody has seen is believed nothing.
+        assert cold["add"] == ("medium", "unless_auto_approved")
+        assert cold["wipe"] == UNTRUSTED
+        assert cold["echo"] == ("low", "never")
+        assert not stage.broker.fleet.find("tiny").verified, "nothing has been started for that"
+        agent = await stage.attach()
+        assert kind_of(await agent.call("tiny__add", a=1, b=2)) == "pending"
+        # The server itself knows no such tool.
+        with pytest.raises(Refused, match="wipe"):
+            await agent.call("tiny__wipe", text="x")
+        assert stage.broker.fleet.find("tiny").verified
+        assert text_of(await agent.call("tiny__echo", text="x")) == "x"
+        assert (await client.call("approvals.list"))["approvals"][0]["tool"] == "add"
+
+
+async def test_nobody_is_asked_about_a_tool_whose_trusted_server_says_read_only_once_it_runs(
+    home: Home, real_clock: None
+) -> None:
+    """A tool that came after trust is in no pin: its hints are asked of the server before a person is."""
+    write_config(home, "[defaults]\napproval_wait = '50ms'\n")
+    write_server(home, "tiny", **bare())
+    async with running(home) as world:
+        client = await world.operator()
+        await client.call("servers.trust", server="tiny")
+        world.broker.pins.forget("tiny")
+    async with staged(home) as stage:
+        client = await stage.operator()
+        assert (await rules(client))["echo"] == UNTRUSTED
+        agent = await stage.attach()
+        assert text_of(await agent.call("tiny__echo", text="x")) == "x"
+        assert (await rules(client))["echo"] == ("low", "never")

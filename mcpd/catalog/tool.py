@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -185,6 +185,23 @@ def definition_is_plain(name: str, rest: bytes, output: tuple[bytes, bytes] | No
     """What `Tool.plain` says of a tool that is made of these."""
     texts = (msgspec.json.encode(name), rest, *(output or ()))
     return all(map(is_plain, texts))
+
+
+def is_of_a_piece(tool: Tool, members: Mapping[str, bytes]) -> bool:
+    """Whether what is read of a server's own tool is what its definition, whose `members` these are, says.
+
+    What was read here is; a file need not be, and whoever writes one could call a tool read-only that agents
+    and pins see otherwise. Raises msgspec.MsgspecError for a member that cannot be read.
+    """
+    hints, execution = members.get("annotations"), members.get("execution")
+    annotations, task = Annotations(), "forbidden"
+    if hints is not None:
+        if _unambiguous(hints) != hints:
+            return False
+        annotations = _ANNOTATIONS.decode(hints)
+    if execution is not None:
+        task = msgspec.json.decode(execution, type=_Execution).task_support or task
+    return (tool.annotations, tool.task, tool.wraps) == (annotations, task, "")
 
 
 def _mend(members: dict[str, bytes], notes: list[str]) -> tuple[bytes, bytes] | None:

@@ -25,7 +25,7 @@ from mcpd.catalog.blocks import one_line
 from mcpd.catalog.members import split_members
 from mcpd.catalog.prompt import read_prompts
 from mcpd.catalog.resource import read_resources, read_templates
-from mcpd.catalog.tool import Catalog, Tool, definition_is_plain
+from mcpd.catalog.tool import Catalog, Tool, definition_is_plain, is_of_a_piece
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +71,12 @@ _DECODER = msgspec.json.Decoder(_File)
 
 
 def _is_sound(tool: Tool) -> bool:
-    """Whether the entry of a tool is one line and one object: it goes to agents as it stands."""
+    """Whether the entry of a tool is one line and one object, which goes to agents as it stands, and policy
+    reads of it what they do."""
     try:
         members = split_members(b"{" + tool.rest + b"}")
+        if not is_of_a_piece(tool, members):
+            return False
         for text in filter(None, tool.output or ()):
             msgspec.json.decode(text, type=msgspec.Raw)
     except (msgspec.MsgspecError, RecursionError):

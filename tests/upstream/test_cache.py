@@ -21,7 +21,8 @@ CATALOG = Catalog(
         Tool("plain", b"", plain=True),
         Tool(
             "rich",
-            rb'"inputSchema": {"type":"object", "x":1.0e2},"description":"\u00e4 \"q\" \ud83d\ude00"',
+            rb'"inputSchema": {"type":"object", "x":1.0e2},"description":"\u00e4 \"q\" \ud83d\ude00",'
+            rb'"annotations":{"readOnlyHint":true,"destructiveHint":false}',
             Annotations(read_only_hint=True, destructive_hint=False),
         ),
         Tool("free", b'"inputSchema":{}', output=(b"", b"true"), plain=True),
@@ -228,3 +229,35 @@ def test_a_file_is_not_believed_that_its_text_is_plain(tmp_path: Path) -> None:
     cached = cache.load("s", "digest", 1.0)
     assert cached is not None
     assert [tool.plain for tool in cached.catalog.tools] == [False]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "entry"),
+    [
+        (Annotations(read_only_hint=True), b'"inputSchema":{}'),
+        (Annotations(read_only_hint=True), b'"annotations":{"readOnlyHint":false}'),
+        (Annotations(), b'"annotations":{"destructiveHint":true}'),
+        (
+            Annotations(destructive_hint=True),
+            b'"annotations":{"destructiveHint":true,"destructiveHint":true}',
+        ),
+        (Annotations(), b'"annotations":"none"'),
+    ],
+)
+def test_a_file_is_not_believed_what_no_agent_is_shown(
+    tmp_path: Path, annotations: Annotations, entry: bytes
+) -> None:
+    """Policy reads the hints that agents and pins see, not others that somebody wrote beside them (b11)."""
+    cache = CatalogCache(tmp_path)
+    cache.store("s", "digest", Catalog(tools=(Tool("t", entry, annotations),)), "modern", "r", 1.0)
+    assert cache.load("s", "digest", 1.0) is None
+
+
+def test_a_file_makes_no_wrapper_and_no_task_of_a_servers_tool(tmp_path: Path) -> None:
+    cache = CatalogCache(tmp_path)
+    for odd in (Tool("t", b"", wraps="resources/list"), Tool("t", b"", task="required")):
+        cache.store("s", "digest", Catalog(tools=(odd,)), "modern", "r", 1.0)
+        assert cache.load("s", "digest", 1.0) is None
+    whole = Tool("t", b'"execution":{"taskSupport":"required"}', task="required", plain=True)
+    cache.store("s", "digest", Catalog(tools=(whole,)), "modern", "r", 1.0)
+    assert cache.load("s", "digest", 1.0) is not None
