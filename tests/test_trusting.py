@@ -9,7 +9,6 @@ from time import time
 from typing import Any
 
 import pytest
-import trio
 from msgspec.structs import replace
 
 from mcpd import admin, applying
