@@ -48,6 +48,7 @@ MODULES = {
     "policy": "policy",
     "bridge": "bridge",
     "journal": "journal",
+    "passphrase": "passphrase",
     "endpoint": "endpoint",
     "reload": "daemon",
     "stop": "daemon",
