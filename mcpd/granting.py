@@ -63,8 +63,7 @@ def add(broker: Broker, by: Caller, wanted: AddGrant, proof: str = "") -> Grante
         _check_session(broker, grant)
     broker.grants.add(grant)
     _record(broker, by, grant, "added", proof)
-    for row in _named(broker, grant):
-        pinning.saw(broker, by, row, f"grant {grant.id}")
+    pinning.saw(broker, by, f"grant {grant.id}", *_named(broker, grant))
     broker.changes.publish("grants", grant.id)
     answered = broker.approvals.settle(lambda question: covers(grant, _request(question), 0, now))
     beyond = tuple(_beyond(broker, grant))

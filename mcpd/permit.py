@@ -116,7 +116,7 @@ async def _consented(
             permit.decision = permit.decision or "allow"
             _count(broker, grant, decision, permit)
             if decision.approved or decision.cover:
-                pinning.saw(broker, caller, row, decision.because[-1])
+                pinning.saw(broker, caller, decision.because[-1], row)
             return decision
         if not row.asks:
             permit.decision = "deny"

@@ -47,22 +47,25 @@ _ORDER: Final[Mapping[State, int]] = {"held": 0, "changed": 1, "gone": 2, "pinne
 # ------------------------------------------------------------------ when
 
 
-def saw(broker: Broker, caller: Caller, row: Row, why: str) -> None:
-    """A person has said yes to a request of this row, or given a grant for it: its definition is pinned as it
-    was decided on, with the server's instructions, unless it is already.
+def saw(broker: Broker, caller: Caller, why: str, *rows: Row) -> None:
+    """A person has said yes to a request of this row, or given a grant for these of one server: their
+    definitions are pinned as they were decided on, with the server's instructions, unless they are already.
 
-    Where that cannot be kept it is pinned next time; meanwhile every call is asked for as before.
+    Where that cannot be kept they are pinned next time; meanwhile every call is asked for as before.
     """
-    server = row.upstream.definition
-    if row.seen or row.held or not isinstance(server, Server):
+    rows = tuple(row for row in rows if not (row.seen or row.held))
+    server = rows[0].upstream.definition if rows else None
+    if not isinstance(server, Server):
         return
-    row.seen = True
     had = broker.pins.of(server)
-    new = [each for each in _meant(row) if each[0] not in had]
+    new: dict[Place, bytes] = {}
+    for row in rows:
+        row.seen = True
+        new.update(each for each in _meant(row) if each[0] not in had)
     if not new:
         return
     try:
-        pinned = broker.pins.put(server, new)
+        pinned = broker.pins.put(server, new.items())
     except Failure as failure:
         log.warning("MCP '%s': %s", server.name, failure.message)
         return

@@ -179,6 +179,18 @@ async def test_a_resource_is_granted_as_the_tool_that_reads_it_a01(home: Home, r
         assert (await agent.refusal("tools/call", {"name": "library__read_resource", "arguments": {}})).kind
 
 
+@pytest.mark.parametrize(("name", "pinned"), [("lively__echo", 1), ("lively__e*", 2)])
+async def test_a_grant_pins_what_it_is_for_n09(home: Home, real_clock: None, name: str, pinned: int) -> None:
+    async with asking(home) as (stage, operator):
+        await give(operator, name=name)
+        found = (await operator.call("pins.list", server="lively"))["pins"]
+        tools = {each["name"] for each in found if each["state"] == "pinned" and each["kind"] == "tool"}
+        assert len(tools) == pinned
+        assert "echo" in tools
+        entries = await stage.journal(kind="pin", server="lively", outcome="pinned")
+        assert tools <= {entry.tool for entry in entries}
+
+
 async def test_another_destination_has_no_grants_n24(home: Home, real_clock: None) -> None:
     async with asking(home) as (stage, operator):
         agent = await stage.attach()
