@@ -16,7 +16,7 @@ from tests.mcpctl.harness import LIMIT, Control, Refusal, command, environment, 
 NEEDED = Refusal(
     "factor_needed", "cannot reload without the passphrase: sh[7] has left its parents", hint="h"
 )
-RELOADED: dict[str, list[Any]] = dict.fromkeys(("added", "changed", "removed", "unchanged", "problems"), [])
+RELOADED: dict[str, list[Any]] = {
     "added": [],
     "changed": [],
     "removed": [],
