@@ -63,6 +63,12 @@ class Offer(NamedTuple):
     """The tools of all servers, by their plain names (n18)."""
 
 
+def withheld(offer: Offer, tool: Tool) -> str:
+    """Why the definition of a tool waits for a person, so that it is not listed; empty where it does not."""
+    review = offer.review
+    return review.barred.get(tool.name, "") if review is not None and not tool.wraps else ""
+
+
 class Row:
     """A server's own tool, as one agent sees it."""
 
@@ -112,7 +118,7 @@ class Row:
         """What the server is asked."""
         self.local = False
         """It is answered from the catalogue; the server is not asked."""
-        self.held = review.barred.get(tool.name, "") if review is not None and not tool.wraps else ""
+        self.held = withheld(offer, tool)
         """Why its definition waits for a person, and nothing can be called meanwhile (n09, n18)."""
         self.prefix = "" if key[1] else upstream.name
         """The server's name where URIs bear it, in views of several servers."""

@@ -1,7 +1,7 @@
 """What one agent may see of all catalogues: names, entries ready to send, and the row of each thing.
 
 A view is built once per change and then only looked up (DESIGN 5: no work per call that can be
-done per change). All but the tools' rows is made when first asked for.
+done per change). All but the tools' names is made when first asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mcpd.policy import poison, rules
 from mcpd.policy.poison import Known
 from mcpd.policy.review import Review
 from mcpd.protocol.extensions import TASKS, Extensions
-from mcpd.rows import Following, Native, Offer, Row, ViewKey, Wrapper, described, may_use
+from mcpd.rows import Following, Native, Offer, Row, ViewKey, Wrapper, described, may_use, withheld
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.upstream import Upstream
 
@@ -105,6 +105,34 @@ def _entry(listed: Listed, stateless: bool, alone: bool) -> bytes:
     return thing.entry(listed.name)
 
 
+class Rows(Mapping[str, Row]):
+    """The rows of a view by name, each made when it is first asked for: of 10,000 tools few are called."""
+
+    def __init__(
+        self, places: Mapping[str, tuple[Offer, Tool]], key: ViewKey, agent: Agent, config: Config
+    ) -> None:
+        self.places = places
+        """What each is a row of, in the order of the listing."""
+        self._of = (key, agent, config)
+        self._made: dict[str, Row] = {}
+
+    def __getitem__(self, name: str) -> Row:
+        """Raises KeyError."""
+        row = self._made.get(name)
+        if row is None:
+            offer, tool = self.places[name]
+            key, agent, config = self._of
+            kind = Wrapper if tool.wraps else Row
+            row = self._made[name] = kind(key, name, agent, offer, tool, config)
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
 class View:
     """An immutable listing of all kinds, and where each thing in it is found."""
 
@@ -180,9 +208,9 @@ class View:
         match kind:
             case "tools":
                 entries = [
-                    Listed(row.name, row.upstream, row.tool if self.alone else row.tool.eased())
-                    for row in self.rows.values()
-                    if not row.held
+                    Listed(name, offer.upstream, tool if self.alone else tool.eased())
+                    for name, (offer, tool) in self.rows.places.items()
+                    if not withheld(offer, tool)
                 ]
                 return Listing(entries, next(self._numbers), self.warnings, alone=self.alone)
             case "prompts":
@@ -193,7 +221,7 @@ class View:
             case "templates":
                 return Listing([*self._templates()], next(self._numbers), alone=self.alone)
 
-    def _tools(self) -> tuple[dict[str, Row], tuple[str, ...]]:
+    def _tools(self) -> tuple[Rows, tuple[str, ...]]:
         only = self.key[1]
         found: dict[names.Pair, tuple[Offer, Tool]] = {}
         for server, offer in self.offers.items():
@@ -206,12 +234,8 @@ class View:
             assigned = names.Assigned({tool: (server, tool) for server, tool in allowed})
         else:
             assigned = names.assign(allowed, self._agent.spelling)
-        rows = {}
-        for name, pair in assigned.names.items():
-            offer, tool = found[pair]
-            kind = Wrapper if tool.wraps else Row
-            rows[name] = kind(self.key, name, self._agent, offer, tool, self._config)
-        return rows, assigned.warnings
+        places = {name: found[pair] for name, pair in assigned.names.items()}
+        return Rows(places, self.key, self._agent, self._config), assigned.warnings
 
     def _resources(self) -> Iterator[Listed]:
         for server, offer in self._behind(READ_RESOURCE):
