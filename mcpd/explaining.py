@@ -69,9 +69,9 @@ def seen_by(broker: Broker, agent: Agent, row: Row) -> Row:
         return row
     key = ViewKey((agent.name, "", frozenset(), ""))
     pair = (row.upstream.name, row.tool.name)
-    for each in listing.view_now(broker, key).rows.values():
-        if (each.upstream.name, each.tool.name) == pair:
-            return each
+    seen = listing.view_now(broker, key).rows.of(*pair)
+    if seen is not None:
+        return seen
     offer = listing.operator_view_now(broker).offers[row.upstream.name]
     return type(row)(key, names.export(*pair, agent.spelling), agent, offer, row.tool, broker.config)
 

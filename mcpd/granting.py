@@ -132,11 +132,12 @@ def _request(question: Question) -> Request:
 
 def _named(broker: Broker, grant: Grant) -> Iterator[Row]:
     """The tools that a grant names, as far as they are known."""
-    for row in listing.operator_view_now(broker).rows.values():
-        if row.upstream.name == grant.server:
-            tool = row.tool.name
+    rows = listing.operator_view_now(broker).rows
+    for name, (offer, each) in rows.places.items():
+        if offer.upstream.name == grant.server:
+            tool = each.name
             if tool == grant.tool if grant.exact else glob_match(grant.tool, tool):
-                yield row
+                yield rows[name]
 
 
 def _beyond(broker: Broker, grant: Grant) -> Iterator[str]:

@@ -43,15 +43,11 @@ class Again(NamedTuple):
     """The line that decides."""
 
 
-class _Known:
-    """What one agent may use, looked up once."""
+class _Known(NamedTuple):
+    """What one agent may use."""
 
-    def __init__(self, broker: Broker, agent: Agent) -> None:
-        self.agent = agent
-        operator = agent is listing.OPERATOR
-        key = listing.OPERATOR_KEY if operator else ViewKey((agent.name, "", frozenset(), ""))
-        self.view: View = listing.view_now(broker, key)
-        self.rows = {(row.upstream.name, row.tool.name): row for row in self.view.rows.values()}
+    agent: Agent
+    view: View
 
 
 async def replay(broker: Broker, wanted: Replay, most: int = MOST) -> Replayed:
@@ -108,11 +104,11 @@ def recorded(entry: Recorded) -> Verdict | None:
 def _decide_again(broker: Broker, entry: Recorded, known: dict[str, _Known | None]) -> Again:
     if entry.agent not in known:
         agent = _agent(broker, entry.agent)
-        known[entry.agent] = None if agent is None else _Known(broker, agent)
+        known[entry.agent] = None if agent is None else _Known(agent, _view(broker, agent))
     who = known[entry.agent]
     if who is None:
         return Again("absent", f'no agent is named "{entry.agent}" now')
-    row = who.rows.get((entry.server, entry.tool))
+    row = who.view.rows.of(entry.server, entry.tool)
     if row is None:
         return _missing(broker, who.agent, entry)
     if entry.method != row.method:
@@ -134,6 +130,12 @@ def _agent(broker: Broker, name: str) -> Agent | None:
     if name in broker.config.agents or name == DEFAULT_AGENT:
         return listing.find_agent(broker, name)
     return None
+
+
+def _view(broker: Broker, agent: Agent) -> View:
+    operator = agent is listing.OPERATOR
+    key = listing.OPERATOR_KEY if operator else ViewKey((agent.name, "", frozenset(), ""))
+    return listing.view_now(broker, key)
 
 
 def _missing(broker: Broker, agent: Agent, entry: Recorded) -> Again:

@@ -115,6 +115,16 @@ class Rows(Mapping[str, Row]):
         """What each is a row of, in the order of the listing."""
         self._of = (key, agent, config)
         self._made: dict[str, Row] = {}
+        self._names: dict[names.Pair, str] | None = None
+
+    def of(self, server: str, tool: str) -> Row | None:
+        """The row of a server's tool, whatever the agent calls it."""
+        if self._names is None:
+            self._names = {
+                (offer.upstream.name, each.name): name for name, (offer, each) in self.places.items()
+            }
+        name = self._names.get((server, tool))
+        return None if name is None else self[name]
 
     def __getitem__(self, name: str) -> Row:
         """Raises KeyError."""
@@ -291,9 +301,8 @@ class View:
         called the tool then."""
         made = self.rows.get(name)
         if made is None or (made.upstream.name, made.tool.name) != (server, tool):
-            rows = [row for row in self.rows.values() if row.upstream.name == server]
-            made = next((row for row in rows if row.tool.name == tool and not row.tool.wraps), None)
-        if made is None:
+            made = self.rows.of(server, tool)
+        if made is None or made.tool.wraps:
             return None
         place = (server, tool, method)
         row = self._natives.get(place)

@@ -19,21 +19,11 @@ async def find_tool(broker: Broker, wanted: NamedTool) -> Row:
     for upstream in _candidates(broker, wanted):
         await lists.ready(upstream, "tools")
     rows = listing.operator_view_now(broker).rows
-    if wanted.name:
-        row = rows.get(wanted.name)
-    else:
-        # Nearly always under this name; a shortened or doubtful one is looked for.
-        row = rows.get(names.export(wanted.server, wanted.tool))
-        if row is None or not _is(row, wanted):
-            row = next((row for row in rows.values() if _is(row, wanted)), None)
+    row = rows.get(wanted.name) if wanted.name else rows.of(wanted.server, wanted.tool)
     if row is None:
         what = f'tool "{wanted.name}"' if wanted.name else f'tool "{wanted.tool}" of server "{wanted.server}"'
         raise Failure("no_such_tool", f"cannot find {what}", hint="mcpctl list --tools")
     return row
-
-
-def _is(row: Row, wanted: NamedTool) -> bool:
-    return row.upstream.name == wanted.server and row.tool.name == wanted.tool
 
 
 def _candidates(broker: Broker, wanted: NamedTool) -> list[Upstream]:
