@@ -150,6 +150,7 @@ def _review(broker: Broker, server: Server) -> Review:
             for key, value in getattr(server, field).items()
             if value
         ),
+        trusted=broker.trust.trusted(server),
         loses=applying.filed(broker, name) if moved else (),
         shown=hashlib.sha256(
             f"{server.digest} {server.destination} {now.digest if now is not None else ''}".encode()

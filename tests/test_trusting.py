@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mcpd import admin, applying
+from mcpd import admin, applying, listing
 from mcpd.catalog.tool import read_tools
 from mcpd.config.spec import Policy
 from mcpd.upstream.cache import CatalogCache
@@ -46,8 +46,12 @@ async def test_a_new_server_is_untrusted_and_trust_reads_its_labels_b11_b12(
         trusted = await rules(client)
         assert trusted["echo"] == ("low", "never")
         assert trusted["add"] == ("medium", "unless_auto_approved")  # D7
+        row = listing.operator_view_now(world.broker).rows["tiny__echo"]
+        assert row.may_replay(reached=True), "what is read-only may run twice (D3)"
         assert not (await client.call("servers.untrust", server="tiny"))["trusted"]
         assert set((await rules(client)).values()) == {UNTRUSTED}
+        row = listing.operator_view_now(world.broker).rows["tiny__echo"]
+        assert not row.may_replay(reached=True)
         await client.call("servers.untrust", server="tiny")
         assert (await client.refusal("servers.trust", server="nobody")).kind == "no_such_server"
 
@@ -332,3 +336,78 @@ async def test_nobody_is_asked_about_a_tool_whose_trusted_server_says_read_only_
         agent = await stage.attach()
         assert text_of(await agent.call("tiny__echo", text="x")) == "x"
         assert (await rules(client))["echo"] == ("low", "never")
+
+
+# What a person has agreed to is for one destination (n24)
+
+
+async def accepted(client: Client) -> None:
+    """Reload, and accept the new destination where it waits."""
+    if (await client.call("daemon.reload"))["held"]:
+        shown = (await client.call("servers.review", server="tiny"))["shown"]
+        await client.call("servers.accept", server="tiny", shown=shown)
+
+
+@pytest.mark.parametrize(
+    ("changed", "asked"),
+    [
+        # Every component of n24: resolved command, args, cwd.
+        (lambda tmp: {"command": str(tmp / "program")}, True),
+        (lambda tmp: {"args": [*bare()["args"], "--more"]}, True),
+        (lambda tmp: {"args": ["-I", "-u", *bare()["args"][1:]]}, True),
+        (lambda tmp: {"cwd": str(tmp)}, True),
+        # What is no part of it: an unrelated edit asks nobody anything.
+        (lambda tmp: {"env": {"MORE": "x"}}, False),
+        (lambda tmp: {"idle_timeout": "1m", "start": "eager"}, False),
+        (lambda tmp: {"default_policy": {"timeout": "1m"}}, False),
+        (lambda tmp: {"path": str(tmp)}, False),
+        (lambda tmp: {}, False),
+    ],
+)
+async def test_a_grant_is_for_one_destination(
+    home: Home, real_clock: None, tmp_path: Path, changed: Any, asked: bool
+) -> None:
+    (tmp_path / "program").symlink_to(sys.executable)
+    write_config(home, "[defaults]\napproval_wait = '50ms'\n")
+    write_server(home, "tiny", **bare())
+    async with staged(home) as stage:
+        client = await stage.operator()
+        agent = await stage.attach()
+        assert kind_of(await agent.call("tiny__add", a=1, b=2)) == "pending"
+        await client.call("grants.add", agent="default", server="tiny", tool="add", lifespan="forever")
+        assert text_of(await agent.call("tiny__add", a=1, b=2)) == "3"
+        # A lazy server that starts anew is the same one.
+        await client.call("servers.reconnect", server="tiny")
+        assert text_of(await agent.call("tiny__add", a=1, b=2)) == "3"
+        write_server(home, "tiny", **{**bare(), **changed(tmp_path)})
+        await accepted(client)
+        result = await agent.call("tiny__add", a=1, b=2)
+        if asked:
+            assert kind_of(result) == "pending"
+            # What was meant for the old one counts there, and only there.
+            write_server(home, "tiny", **bare())
+            await accepted(client)
+            result = await agent.call("tiny__add", a=1, b=2)
+        assert text_of(result) == "3"
+
+
+async def test_who_changed_what_is_recorded_n12(home: Home, real_clock: None) -> None:
+    write_server(home, "tiny", **bare())
+    async with staged(home) as stage:
+        client = await stage.operator()
+        await client.call("servers.trust", server="tiny")
+        write_server(home, "tiny", **bare("--more"))
+        await applying.watched(stage.broker)
+        shown = (await client.call("servers.review", server="tiny"))["shown"]
+        await client.refusal("servers.accept", server="tiny", shown="guessed")
+        await client.call("servers.accept", server="tiny", shown=shown)
+        await client.call("servers.untrust", server="tiny")
+        entries = reversed(await stage.journal(kind="change", server="tiny"))
+    told = [(entry.method, entry.outcome, entry.because) for entry in entries]
+    assert told == [
+        ("servers.trust", "ok", ""),
+        ("watch", "held", "its destination changed, waits for mcpctl accept tiny"),
+        ("servers.accept", "refused", ""),
+        ("servers.accept", "ok", ""),
+        ("servers.untrust", "ok", ""),
+    ]

@@ -95,6 +95,7 @@ def report(review: Any) -> str:
             ("starts", f"{review['becomes']} (was {review['was']})" if review.get("becomes") else ""),
             ("gets", ", ".join(review["gets"])),
             ("loses", ", ".join(review["loses"])),
+            ("trusted", "yes, also there" if review["trusted"] and review["loses"] else ""),
         ]
     )
 

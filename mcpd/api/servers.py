@@ -145,6 +145,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     """The values of env and headers that the new destination gets, by name."""
     loses: tuple[str, ...]
     """What a person has agreed to for the old destination, which does not count for the new one."""
+    trusted: bool
+    """Whether it is trusted at the new one: because config.toml says so, or it was trusted there before."""
     shown: str
     """To be sent back to `servers.accept`, which takes exactly this."""
 

@@ -104,11 +104,24 @@ def _server_became(old: Server | Faulty | None, new: Server | Faulty | None) -> 
     if isinstance(new, Faulty):
         return f"cannot be used: {new.message}"
     target = mask_url(new.url) if new.url else json.dumps([new.command, *new.args], ensure_ascii=False)
+    names = [words for field in ("env", "headers") if (words := _names(field, old, new))]
     if not isinstance(old, Server):
-        return f"{'new' if old is None else 'mended'}: {target}"
+        return "; ".join((f"{'new' if old is None else 'mended'}: {target}", *names))
     fields = [field for field in _differing(old, new) if field not in ("source", "disabled_by", "keeps")]
     what = f"{', '.join('default_policy' if f == 'policy' else f for f in fields) or 'source'} changed"
-    return f"{what}: {target}" if old.digest != new.digest else what
+    return "; ".join((f"{what}: {target}" if old.digest != new.digest else what, *names))
+
+
+def _names(field: str, old: Server | Faulty | None, new: Server) -> str:
+    """Which of the variables or headers came, went or changed, without a value: LD_PRELOAD is one too."""
+    before = getattr(old, field) if isinstance(old, Server) else {}
+    after = getattr(new, field)
+    told = [
+        f"{name} {'removed' if name not in after else 'changed' if name in before else 'added'}"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
+    return f"{field}: {', '.join(told)}" if told else ""
 
 
 def _became(old: msgspec.Struct | None, new: msgspec.Struct | None) -> str:

@@ -56,11 +56,11 @@ def test_what_is_applied_is_shown_in_words_and_without_secrets() -> None:
     )
     shown = applied(old, new)
     assert [f"{place}: {what}" for place, what in shown] == [
-        'servers."b.c": command, env, enabled changed: ["y", "1"]',
-        "servers.far: new: https://[SECRET]@example.com",
+        'servers."b.c": command, env, enabled changed: ["y", "1"]; env: K changed',
+        "servers.far: new: https://[SECRET]@example.com; headers: X added",
         "servers.gone: removed",
-        'servers.new: new: ["x", "1"]',
-        'servers.sick: mended: ["x", "1"]',
+        'servers.new: new: ["x", "1"]; env: K added',
+        'servers.sick: mended: ["x", "1"]; env: K added',
         "agents.new: new: denied_tools [], spelling server__tool, open False, max_risk high,"
         " auto_approve [], approver person",
         "agents.old: removed",
@@ -72,6 +72,13 @@ def test_what_is_applied_is_shown_in_words_and_without_secrets() -> None:
     assert applied(new, new) == ()
     [(_, what)] = applied(config(A), config(replace(A, policy=Policy(risk="high"))))
     assert what == "default_policy changed"
+    env = {"SAME": "hunter2", "OTHER": "hunter2", "GONE": ""}
+    old_env = replace(A, env=env)
+    new_env = replace(A, env={"SAME": "hunter2", "OTHER": "hunter3", "LD_PRELOAD": "/tmp/x.so"})
+    [(_, what)] = applied(config(old_env), config(new_env))
+    assert what.endswith("; env: GONE removed, LD_PRELOAD added, OTHER changed")
+    assert "hunter" not in what
+    assert "/tmp" not in what
     [(_, what)] = applied(config(A), config(BROKEN))
     assert what == "cannot be used: command: expected a text, found a number"
 

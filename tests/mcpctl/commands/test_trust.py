@@ -20,6 +20,7 @@ REVIEW = {
     "changed": ["command", "args"],
     "gets": ["env.TOKEN"],
     "loses": ["trust"],
+    "trusted": False,
     "shown": "d1g3st",
 }
 
