@@ -10,12 +10,15 @@ from mcpd.api import Params
 
 Lifespan = Literal["once", "session", "until", "count", "forever"]
 
+#: Ten years, in seconds: longer is for ever.
+LONGEST = 315_360_000
+
 
 class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one argument must be; it does not hold where the argument is absent, or where another has the same
     name but for upper and lower case."""
 
-    argument: str
+    argument: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     """A member of the arguments themselves."""
     test: Literal["equals", "prefix", "glob", "under"]
     value: Annotated[str, msgspec.Meta(min_length=1, max_length=65_536)]
@@ -31,7 +34,7 @@ class AddGrant(Params, frozen=True, kw_only=True):
     """Its exact name; "*" is every agent and the operator, "" the operator."""
     server: str = ""
     tool: str = ""
-    name: str = ""
+    name: Annotated[str, msgspec.Meta(max_length=500)] = ""
     where: Annotated[tuple[Where, ...], msgspec.Meta(max_length=16)] = ()
     """All must hold."""
     only: bool = False
@@ -39,9 +42,9 @@ class AddGrant(Params, frozen=True, kw_only=True):
     lifespan: Lifespan
     session: str = ""
     """Of `session`: one that is attached."""
-    seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=LONGEST)] | None = None
     """Of `until`: from now."""
-    count: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
     """Of `count`: requests."""
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
