@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from mcpctl import output, person
+from mcpctl import output
 from mcpctl.card import card
-from mcpctl.commands import QUICK, Command, reach, waiting
+from mcpctl.commands import QUICK, Command, person, reach, waiting
 from mcpctl.errors import DONE, CallError
 
 TYPE_CHECKING = False

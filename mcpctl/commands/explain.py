@@ -7,6 +7,7 @@ import json
 from mcpctl import output
 from mcpctl.commands import SLOW, Command, reach, waiting
 from mcpctl.errors import DONE, CallError
+from mcpctl.verdict import verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,13 +18,6 @@ if TYPE_CHECKING:
 
 #: What stands for the operator, who calls by mcpctl.
 OPERATOR = "-"
-
-VERDICTS = {
-    "allow": "allowed",
-    "ask": "asked for",
-    "deny": "denied",
-    "absent": "not there for this agent",
-}
 
 
 def explain(options: Namespace) -> int:
@@ -55,22 +49,9 @@ def explain(options: Namespace) -> int:
 
 
 def say(found: Any) -> None:
-    """The verdict first, then the chain with the deciding lines marked, then what would change it."""
-    whose = f"agent {found['agent']}" if found["agent"] else "mcpctl"
-    once = ", each time anew: no grant answers it" if found["once_only"] else ""
-    output.say(output.visible(f"{found['name']} for {whose}: {VERDICTS[found['verdict']]}{once}"))
-    output.say(output.table(("", "", "SAYS", "RULE"), map(line, found["rules"]), spill=True))
-    if found["changes"]:
-        output.say("what would change it:")
-        rows = [(f"  {VERDICTS[each['verdict']]}", each["step"]) for each in found["changes"]]
-        output.say("\n".join(output.aligned([[output.visible(cell) for cell in row] for row in rows])))
+    output.say(verdict(found))
     for note in found["notes"]:
         output.note(note)
-
-
-def line(rule: Any) -> tuple[str, str, str, str]:
-    mark = "*" if rule["decides"] else ""
-    return mark, rule["field"], rule["says"], rule["rule"]
 
 
 def _explain(arguments: Arguments) -> None:

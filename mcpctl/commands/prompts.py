@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from mcpctl import output, person
-from mcpctl.commands import Command, reach, waiting
+from mcpctl import output
+from mcpctl.commands import Command, person, reach, waiting
 from mcpctl.commands.pages import Listing, gist, show
 from mcpctl.commands.tools import (
     GRACE,

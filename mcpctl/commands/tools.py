@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from mcpctl import output, person
-from mcpctl.commands import SLOW, Command, reach, seconds, waiting
+from mcpctl import output
+from mcpctl.commands import SLOW, Command, person, reach, seconds, waiting
 from mcpctl.commands.pages import Listing, gist, show
 from mcpctl.errors import DONE, TOOL_ERROR, CallError
 

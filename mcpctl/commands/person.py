@@ -13,6 +13,7 @@ from mcpctl import client, output
 from mcpctl.card import card
 from mcpctl.commands import QUICK, SLOW
 from mcpctl.errors import CallError
+from mcpctl.verdict import verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -199,14 +200,8 @@ def grant(mcpd: Client, approval: Any, terms: dict[str, object]) -> bool:
 
 
 def explain(mcpd: Client, approval: Any) -> None:
-    """What the tool says of itself, whole, and the rules that decide about it."""
-    found = mcpd.call("tools.describe", {"server": approval["server"], "tool": approval["tool"]}, SLOW)
-    definition = found["definition"]
-    pairs = [
-        ("title", definition.get("title")),
-        ("description", definition.get("description")),
-        ("annotations", json.dumps(definition.get("annotations"), ensure_ascii=False)),
-        ("because", "\n".join(found["because"])),
-        ("asked", approval["question"]),
-    ]
-    sys.stderr.write(output.fields(pairs) + "\n")
+    """What decides about this call, and what would change that (n10)."""
+    named = {key: approval[key] for key in ("agent", "server", "tool", "session")}
+    params = f'{json.dumps(named)[:-1]},"arguments":{approval["text"]}}}'
+    found = mcpd.call("policy.explain", params, SLOW)
+    sys.stderr.write("\n".join([verdict(found), *map(output.visible, found["notes"])]) + "\n")
