@@ -21,9 +21,13 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
 }
 
 install_packages() { # fails when packages are missing and cannot be installed; says the line to run
-    local missing as_root=()
+    local missing
     mapfile -t missing < <(missing_packages)
-    [ ${#missing[@]} -gt 0 ] || return 0
+    [ ${#missing[@]} -eq 0 ] || install_debian "${missing[@]}"
+}
+
+install_debian() { # PACKAGE...; fails as `install_packages` does
+    local missing=("$@") as_root=()
     if [ "$(id -u)" != 0 ]; then
         as_root=(sudo -n)
         sudo -n true 2>/dev/null || as_root=()

@@ -6,6 +6,8 @@ cd "$(dirname "$0")/.."
 . packaging/setup.sh
 
 install_project dev -r tests/servers/requirements.txt
+# People and agents in tmux are part of the table of who may widen (tests/e2e/test_authority.py).
+command -v tmux >/dev/null || install_debian tmux || say "without tmux some tests are left out"
 find_node 22
 tests/servers/install.sh
 
