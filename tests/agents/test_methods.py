@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,6 +18,7 @@ from mcpd.agents.session import Session
 from mcpd.errors import Failure
 from mcpd.protocol.dialect import IMPLEMENTATION
 from mcpd.protocol.jsonrpc import read
+from mcpd.secrets.held import HeldValues
 from mcpd.upstream.ticket import Ticket
 from tests.agents.world import CLIENT, META, MODERN, Agent, Ear, check, kind_of, meta, staged, text_of
 from tests.conftest import Home
@@ -535,6 +537,7 @@ class Told:
 
     def __init__(self) -> None:
         self.heard: list[tuple[bytes, float]] = []
+        self.broker = SimpleNamespace(held_values=HeldValues())
 
     def notice(self, method: str, params: bytes, on: bytes) -> None:
         assert method == "notifications/progress"

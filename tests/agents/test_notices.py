@@ -288,7 +288,11 @@ async def test_a_log_message_says_which_server_it_is_of(home: Home, real_clock: 
                 {
                     "jsonrpc": "2.0",
                     "method": MESSAGE,
-                    "params": {"level": "error", "logger": logger, "data": {"text": "x\u202e"}},
+                    "params": {
+                        "level": "error",
+                        "logger": logger,
+                        "data": {"text": "x[hidden bidirectional: U+202E]"},
+                    },
                 }
             ]
 

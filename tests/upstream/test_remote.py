@@ -16,6 +16,8 @@ from mcpd.catalog.mirror import Mirror
 from mcpd.catalog.tool import Catalog, Tool
 from mcpd.config.spec import Server
 from mcpd.errors import Failure, ServerError
+from mcpd.policy.leaks.values import of_definition
+from mcpd.secrets.held import HeldValues
 from mcpd.transport.base import ConnectionLost
 from mcpd.transport.pending import Slot
 from mcpd.upstream.fleet import Fleet
@@ -48,7 +50,10 @@ class World:
 
 @asynccontextmanager
 async def world(far: Far, cache: Path, **fields: Any) -> AsyncIterator[World]:
-    async with fleet_of(remote(far, **fields), cache=cache) as fleet:
+    server = remote(far, **fields)
+    held_values = HeldValues()
+    held_values.hold(of_definition(server.name, server.env, server.headers, server.url))
+    async with fleet_of(server, cache=cache, redact=held_values.text) as fleet:
         yield World(far, fleet)
         far.free()
 
@@ -430,7 +435,7 @@ async def test_a_page_that_repeats_the_request_gives_no_secret_away(real_clock: 
         async with world(far, tmp_path, headers={"Authorization": "Bearer hunter2-hunter2"}) as at:
             await at.becomes("connected")
             far.mode = "echo"
-            with pytest.raises(Failure, match=r"headers: .*\[SECRET\]") as caught:
+            with pytest.raises(Failure, match=r"headers: .*\[redacted:Authorization\]") as caught:
                 await ask(at, b"{}")
             assert "hunter2" not in caught.value.message
             status = await at.becomes("failed")

@@ -7,16 +7,19 @@ the counter-examples that gitleaks (MIT) and noseyparker (Apache-2.0) ship.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
-from mcpd.policy.leaks.genuine import entropy, genuine
+from mcpd.policy.leaks.genuine import Mix, entropy, genuine
 from mcpd.policy.leaks.rule import Look, Rule, Span
+
+Telling = Callable[[bytes], bool]
 
 #: The rest of the name, what parts it from its value, and the value. No two neighbouring parts can take the
 #: same character, so nothing is tried twice.
 _REST = re.compile(
     rb"([A-Za-z0-9_-]{0,20})[\"'\\`]{0,3}(?:[ \t]{0,4}(?::=|=>|={1,3}|:)[ \t]{0,8}|[ \t]*>[ \t]*|\",[ \t]*\")"
-    rb"(?:[brfuBRFU]?[\"'`\\]{0,3})([^\s\"'`,;<>\\()\[\]{}|]{8,400})([\"'`\\]?.?)",
+    rb"(?:[brfuBRFU]?[\"'`\\]{0,3})([^\s\"'`,;<>\\()\[\]{}|]{8,200})([\"'`\\]?.?)",
     re.S,
 )
 _LOGIN = re.compile(rb"login[ \t]+\S{1,80}\s+\Z")
@@ -29,42 +32,54 @@ _ABOUT = re.compile(
     rb"|identifier|provider|manager|service|class|s|less)[a-z0-9_-]*|[A-Z][a-zA-Z]*(?:Id|Name|Url|Path|Size)|Id|ID|Name)\Z",
     re.I,
 )
-_KEYS = re.compile(
-    rb"(?:api|access|secret|private|auth|licen[sc]e|account|encryption|signing|master|service|app|application|"
-    rb"consumer|admin|deploy|project|storage|subscription|hmac|jwt|ssh|rsa|pgp|write|ingest|session|shared|webhook"
-    rb"|functions?|client|root|user|server|crypt|cipher|aes|hash|integration|developer|dev|prod|live|test|bearer)"
-    rb"[_. -]?\Z|(?-i:[A-Z]{3,}[_-])\Z",
-    re.I,
+#: What a key must be of to be a secret...
+_KEYS = tuple(
+    b"api access secret private auth license licence account encryption signing master service app"
+    b" application consumer admin deploy project storage subscription hmac jwt ssh rsa pgp write ingest"
+    b" session shared webhook function functions client root user server crypt cipher aes hash integration"
+    b" developer dev prod live test bearer".split()
 )
-#: What a name of a token begins with that is no secret: cursors, and what a page hands out to all.
-_OPEN = re.compile(
-    rb"(?:page|next|prev|previous|sync|continuation|cursor|csrf|xsrf|authenticity|public|pub|cancel|cancellation|list"
-    rb"|resume|resumption|change|delta|start|end|skip|scroll|position|etag|max|total|prompt|completion|input|output"
-    rb"|cached|reasoning|request|progress|design|syntax|parse|lex|idempotency|publishable|anti[_-]?forgery"
-    rb"|forgery|verification|watch|marker|nonce|pagination|transaction|stop|special|pad|eos|bos)[_-]?\Z",
-    re.I,
+#: ...and of what a token or key is none: cursors, and what a page hands out to all.
+_OPEN = tuple(
+    b"page next prev previous sync continuation cursor csrf xsrf authenticity public pub cancel cancellation"
+    b" list resume resumption change delta start end skip scroll position etag max total prompt completion"
+    b" input output cached reasoning request progress design syntax parse lex idempotency publishable forgery"
+    b" verification watch marker nonce pagination transaction stop special pad eos bos".split()
 )
+_BETWEEN = b"_. -"
 #: Code and templates, which name a secret in place of having it.
-_CODE = re.compile(
-    rb"[$@#%]\(|\$\{|\{\{|\$[A-Za-z_]|process\.env|os\.environ|getenv|^env\.|::|\(\)|=>|->|^\W|/\*|&lt;|\*\*\*"
+_CODE = (
+    *(
+        b"$(",
+        b"@(",
+        b"#(",
+        b"%(",
+        b"${",
+        b"{{",
+        b"process.env",
+        b"os.environ",
+        b"getenv",
+        b"::",
+        b"()",
+        b"=>",
+    ),
+    *(b"->", b"/*", b"&lt;", b"***"),
 )
+_VARIABLE = re.compile(rb"\W|\w{0,40}\$[A-Za-z_]|env\.")
 _NUMBERED = re.compile(rb"[A-Za-z]+(?:[_.-][A-Za-z]+)*[_.-]?\d{0,4}")
 _ADDRESS = re.compile(rb"(?:https?|file|ftp|s3|gs|arn|urn|data):|[./~]")
 _DOTTED = re.compile(rb"(?:[A-Za-z_][A-Za-z0-9_]*\.)+[A-Za-z_][A-Za-z0-9_]*|v?\d+(?:\.\d+)+.*")
 _ID = re.compile(rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
 
 
-def _assigned(telling: re.Pattern[bytes] | None, open_: re.Pattern[bytes] | None, least: int) -> Look:
-    """`telling`: what must stand before the word, `open_`: what must not; `least`: bytes of a value."""
+def _assigned(telling: Telling, least: int) -> Look:
+    """`telling`: whether what stands before the word makes it a secret's; `least`: bytes of a value."""
 
     def look(text: bytes, start: int, end: int) -> Span | None:
         rest = _REST.match(text, end)
-        if rest is None or (rest[1] and _ABOUT.match(rest[1])):
+        if rest is None or not telling(text[max(0, start - 24) : start]):
             return None
-        before = text[max(0, start - 24) : start]
-        if telling is not None and not telling.search(before):
-            return None
-        if open_ is not None and open_.search(before):
+        if rest[1] and _ABOUT.match(rest[1]):
             return None
         value = rest[2].rstrip(b".:!?&")
         if len(value) < least or not _random(value, rest[3]):
@@ -74,20 +89,40 @@ def _assigned(telling: re.Pattern[bytes] | None, open_: re.Pattern[bytes] | None
     return look
 
 
+def _any(before: bytes) -> bool:
+    return True
+
+
+def _closed(before: bytes) -> bool:
+    return not before.lower().rstrip(_BETWEEN).endswith(_OPEN)
+
+
+def _keyed(before: bytes) -> bool:
+    word = before.rstrip(_BETWEEN)
+    if word.lower().endswith(_OPEN):
+        return False
+    # A variable: ACME_KEY.
+    return word.lower().endswith(_KEYS) or (
+        before.endswith(b"_") and word[-3:].isalpha() and word[-3:].isupper()
+    )
+
+
 def _random(value: bytes, after: bytes) -> bool:
     if after[:1] == b"(" or value.startswith((b"pk_", b"pub-", b"phc_")):
         return False
-    if _CODE.search(value) or _ADDRESS.match(value) or _DOTTED.fullmatch(value) or _NUMBERED.fullmatch(value):
+    mix = Mix(value)
+    letters = mix.lower + mix.upper
+    if not letters or (not mix.digits and mix.size < 16) or letters + mix.digits < mix.size * 0.7:
+        return False
+    if not mix.digits and not (mix.lower and mix.upper):
+        return False
+    if any(code in value for code in _CODE) or _VARIABLE.match(value) or _ADDRESS.match(value):
+        return False
+    if _DOTTED.fullmatch(value) or _NUMBERED.fullmatch(value):
         return False
     if _ID.fullmatch(value):
         return genuine(value.replace(b"-", b""))
-    digits = sum(48 <= char <= 57 for char in value)
-    letters = sum(65 <= char <= 90 or 97 <= char <= 122 for char in value)
-    if not letters or (not digits and len(value) < 16) or letters + digits < len(value) * 0.7:
-        return False
-    if not digits and not (value.lower() != value and value.upper() != value):
-        return False
-    return genuine(value) and entropy(value) >= (3.0 if len(value) >= 16 else 2.7)
+    return genuine(value) and entropy(value) >= (3.0 if mix.size >= 16 else 2.7)
 
 
 def _netrc(text: bytes, start: int, end: int) -> Span | None:
@@ -103,10 +138,10 @@ def _cased(*words: bytes) -> tuple[bytes, ...]:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule("password", 3, _cased(b"passw", b"passphrase", b"pwd", b"_pass"), _assigned(None, None, 8), "own"),
+    Rule("password", 3, _cased(b"passw", b"passphrase", b"pwd", b"_pass"), _assigned(_any, 8), "own"),
     Rule("password", 3, (b"password",), _netrc, "netrc(5)"),
-    Rule("secret", 3, _cased(b"secret"), _assigned(None, _OPEN, 12), "own"),
-    Rule("token", 3, _cased(b"token"), _assigned(None, _OPEN, 16), "own"),
-    Rule("key", 3, _cased(b"key"), _assigned(_KEYS, _OPEN, 16), "own"),
-    Rule("credential", 3, _cased(b"credential"), _assigned(None, None, 12), "own"),
+    Rule("secret", 3, _cased(b"secret"), _assigned(_closed, 12), "own"),
+    Rule("token", 3, _cased(b"token"), _assigned(_closed, 16), "own"),
+    Rule("key", 3, _cased(b"key"), _assigned(_keyed, 16), "own"),
+    Rule("credential", 3, _cased(b"credential"), _assigned(_any, 12), "own"),
 )

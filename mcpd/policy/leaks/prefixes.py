@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from mcpd.policy.leaks.genuine import genuine
-from mcpd.policy.leaks.rule import Lazy, Look, Rule, Span
+from mcpd.policy.leaks.rule import Lazy, Look, Rule, Span, bounded, whole_run
 
 _A: Final = "[A-Za-z0-9]"
 _W: Final = "[A-Za-z0-9_-]"
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
 
 SHAPES: Final[tuple[Shape, ...]] = (
-    Shape("1password-token", "ops_eyJ", f"{_B}{{100,}}=*", "gitleaks 1password-service-account-token"),
+    Shape("1password-token", "ops_eyJ", f"{_B}{{100,}}={{0,3}}", "gitleaks 1password-service-account-token"),
     Shape(
         "1password-key",
         "A3-",
@@ -43,12 +43,17 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape("adafruit-key", "aio_", f"{_A}{{28}}", "docs: Adafruit IO"),
     Shape("adobe-secret", "p8e-", f"{_W}{{32}}", "gitleaks adobe-client-secret"),
     Shape("age-key", "AGE-SECRET-KEY-1", "[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}", "docs: age specification"),
-    Shape("age-plugin-key", "AGE-PLUGIN-", f"{_U}+-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{{20,}}", "docs: age"),
+    Shape(
+        "age-plugin-key",
+        "AGE-PLUGIN-",
+        f"{_U}{{1,40}}-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{{20,}}",
+        "docs: age",
+    ),
     Shape("aikido-token", "AIK_", f"(?:CLIENT|SECRET|RUNTIME|CI)_{_A}{{20,}}", "kingfisher aikido"),
     Shape("airtable-token", "pat", f"{_A}{{14}}\\.{_H}{{64}}", "docs: Airtable"),
     Shape("aiven-password", "AVNS_", f"{_W}{{19,}}", "docs: Aiven"),
     Shape("alibaba-key", "LTAI", f"{_A}{{12,26}}", "gitleaks alibaba-access-key-id"),
-    Shape("anthropic-key", "sk-ant-", f"[a-z]+[0-9]{{2}}-{_W}{{80,}}", "docs: Anthropic"),
+    Shape("anthropic-key", "sk-ant-", f"[a-z]{{2,12}}[0-9]{{2}}-{_W}{{80,}}", "docs: Anthropic"),
     Shape("apify-token", "apify_api_", f"{_A}{{34,}}", "docs: Apify"),
     Shape("artifactory-key", "AKCp", f"{_A}{{69}}", "gitleaks artifactory-api-key"),
     Shape("artifactory-token", "cmVmdGtuO", f"{_A}{{54,}}", "gitleaks artifactory-reference-token"),
@@ -62,8 +67,10 @@ SHAPES: Final[tuple[Shape, ...]] = (
         before="(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\\.[a-z0-9]{4,6}",
     ),
     Shape("aws-key-id", "AKIA ASIA ABIA ACCA", "[A-Z2-7]{16}", "docs: AWS IAM identifiers"),
-    Shape("aws-bedrock-key", "ABSKQmVkcm9ja0FQSUtleS", f"{_B}{{60,}}=*", "gitleaks aws-amazon-bedrock"),
-    Shape("aws-bedrock-key", "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t", f"{_B}{{40,}}=*", "gitleaks"),
+    Shape("aws-bedrock-key", "ABSKQmVkcm9ja0FQSUtleS", f"{_B}{{60,}}={{0,3}}", "gitleaks aws-amazon-bedrock"),
+    Shape(
+        "aws-bedrock-key", "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t", f"{_B}{{40,}}={{0,3}}", "gitleaks"
+    ),
     Shape(
         "azure-secret",
         "Q~",
@@ -72,16 +79,24 @@ SHAPES: Final[tuple[Shape, ...]] = (
         before=f"{_A}{{3}}[0-9]",
     ),
     Shape("azure-devops-token", "AZDO", f"{_A}{{4}}", "docs: Azure DevOps", before=f"{_A}{{76}}"),
-    Shape("azure-function-key", "AzFu", f"{_W}{{5,8}}=*", "docs: Azure key formats", before=f"{_W}{{40,44}}"),
+    Shape(
+        "azure-function-key",
+        "AzFu",
+        f"{_W}{{5,8}}={{0,3}}",
+        "docs: Azure key formats",
+        before=f"{_W}{{40,44}}",
+    ),
     Shape("azure-search-key", "AzSe", f"{_A}{{6}}", "docs: Azure key formats", before=f"{_A}{{42}}"),
     Shape(
         "azure-key",
         "+ASt +AMC +ARm +ASb +AEh +AIo +ACR +AzC",
-        f"{_B}{{5,8}}=*",
+        f"{_B}{{5,8}}={{0,3}}",
         "docs: Azure key formats",
         before=f"{_B}{{32,76}}",
     ),
-    Shape("azure-cosmos-key", "ACDb", f"{_B}{{5,8}}=*", "docs: Azure key formats", before=f"{_B}{{76}}"),
+    Shape(
+        "azure-cosmos-key", "ACDb", f"{_B}{{5,8}}={{0,3}}", "docs: Azure key formats", before=f"{_B}{{76}}"
+    ),
     Shape("azure-openai-key", "JQQJ99", f"{_A}{{20,}}", "docs: Azure key formats", before=f"{_A}{{52}}"),
     Shape(
         "braintree-token",
@@ -138,7 +153,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
         "flutterwave-key", "FLWSECK_TEST- FLWSECK-", f"{_L}{{12,}}(?:-X)?", "gitleaks flutterwave-secret-key"
     ),
     Shape("fly-token", "fo1_", f"{_W}{{43}}", "gitleaks flyio-access-token"),
-    Shape("fly-token", "fm1a_ fm1r_ fm2_", f"{_B}{{100,}}=*", "gitleaks flyio-access-token"),
+    Shape("fly-token", "fm1a_ fm1r_ fm2_", f"{_B}{{100,}}={{0,3}}", "gitleaks flyio-access-token"),
     Shape("frameio-token", "fio-u-", "[A-Za-z0-9=_-]{64}", "gitleaks frameio-api-token"),
     Shape("friendli-token", "flp_", f"{_A}{{46}}", "kingfisher friendli"),
     Shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", f"{_A}{{36,}}", "docs: GitHub token formats"),
@@ -157,8 +172,8 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape("google-oauth-access", "ya29.", f"{_W}{{40,}}", "docs: Google OAuth"),
     Shape("google-oauth-refresh", "1//0", f"{_W}{{40,}}", "docs: Google OAuth"),
     Shape("grafana-token", "glsa_", f"{_A}{{32}}_{_H}{{8}}", "docs: Grafana"),
-    Shape("grafana-cloud-token", "glc_", f"{_B}{{32,}}=*", "docs: Grafana Cloud"),
-    Shape("grafana-key", "eyJrIjoi", f"{_B}{{70,}}=*", "gitleaks grafana-api-key"),
+    Shape("grafana-cloud-token", "glc_", f"{_B}{{32,}}={{0,3}}", "docs: Grafana Cloud"),
+    Shape("grafana-key", "eyJrIjoi", f"{_B}{{70,}}={{0,3}}", "gitleaks grafana-api-key"),
     Shape("groq-key", "gsk_", f"{_A}{{48,}}", "docs: Groq"),
     Shape("harness-token", "pat. sat.", f"{_W}{{22}}\\.{_H}{{24}}\\.{_A}{{20}}", "docs: Harness"),
     Shape("helicone-key", "sk-helicone-", f"{_L}{{7}}(?:-{_L}{{7}}){{3}}", "docs: Helicone"),
@@ -238,9 +253,9 @@ SHAPES: Final[tuple[Shape, ...]] = (
         "docs: Stripe, Clerk",
     ),
     Shape("stripe-test-key", "sk_test_ rk_test_", f"{_A}{{24,}}", "docs: Stripe"),
-    Shape("webhook-secret", "whsec_", f"{_B}{{24,}}=*", "docs: Stripe, Svix"),
+    Shape("webhook-secret", "whsec_", f"{_B}{{24,}}={{0,3}}", "docs: Stripe, Svix"),
     Shape("sendgrid-key", "SG.", f"{_W}{{20,24}}\\.{_W}{{39,50}}", "docs: SendGrid"),
-    Shape("sentry-token", "sntrys_", f"{_B}{{40,}}=*(?:_{_B}{{40,}})?", "docs: Sentry"),
+    Shape("sentry-token", "sntrys_", f"{_B}{{40,}}={{0,3}}(?:_{_B}{{40,}})?", "docs: Sentry"),
     Shape("sentry-token", "sntryu_ sntrya_ sntryi_", f"{_H}{{60,}}", "docs: Sentry"),
     Shape("settlemint-token", "sm_pat_ sm_aat_ sm_sat_", f"{_A}{{16}}", "gitleaks settlemint"),
     Shape("shippo-token", "shippo_live_ shippo_test_", f"{_H}{{40}}", "docs: Shippo"),
@@ -252,7 +267,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
         "docs: Slack",
     ),
     Shape("slack-token", "xoxe. xoxe-", "(?:xox[bp]-)?[A-Za-z0-9-]{60,}", "docs: Slack"),
-    Shape("slack-app-token", "xapp-", f"[0-9]-{_U}+-[0-9]+-{_A}+", "docs: Slack"),
+    Shape("slack-app-token", "xapp-", f"[0-9]-{_U}{{8,16}}-[0-9]{{8,20}}-{_A}{{30,}}", "docs: Slack"),
     Shape("snyk-token", "snyk_uat. snyk_sat.", f"{_H}{{8}}\\.[A-Za-z0-9._-]{{40,}}", "docs: Snyk"),
     Shape("sonar-token", "sqp_ sqa_ squ_", f"{_H}{{40}}", "docs: SonarQube"),
     Shape("sourcegraph-token", "sgp_", f"(?:(?:{_H}{{16}}|local)_)?{_H}{{40}}", "docs: Sourcegraph"),
@@ -262,7 +277,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape("stytch-secret", "secret-live- secret-test-", "[A-Za-z0-9_=-]{36}", "docs: Stytch"),
     Shape("supabase-token", "sbp_", f"(?:oauth_|v0_)?{_H}{{40}}", "docs: Supabase"),
     Shape("supabase-key", "sb_secret_", f"{_W}{{28,}}", "docs: Supabase"),
-    Shape("tailscale-key", "tskey-", f"[a-z]+-{_A}{{10,}}-{_A}{{20,}}", "docs: Tailscale"),
+    Shape("tailscale-key", "tskey-", f"[a-z]{{3,12}}-{_A}{{10,20}}-{_A}{{20,}}", "docs: Tailscale"),
     Shape("tavily-key", "tvly-", f"(?:dev-|prod-)?{_W}{{28,}}", "docs: Tavily"),
     Shape("telegram-token", ":AA", f"{_W}{{33}}", "docs: Telegram bots", before="[0-9]{8,10}"),
     Shape("telnyx-key", "KEY", f"{_H}{{32}}_{_W}{{22}}", "docs: Telnyx"),
@@ -285,7 +300,12 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape("vault-token", "hvs. hvb. hvr.", f"{_W}{{24,}}", "docs: Vault"),
     Shape("vercel-token", "vcp_ vci_ vca_ vcr_ vck_", f"{_A}{{24,}}", "docs: Vercel"),
     Shape("vercel-blob-token", "vercel_blob_rw_", f"{_A}{{16}}_{_A}{{30,}}", "docs: Vercel"),
-    Shape("voyage-key", "pa-", f"(?=[A-Za-z_-]*[0-9])(?=[a-z0-9_-]*[A-Z]){_W}{{43}}", "docs: Voyage AI"),
+    Shape(
+        "voyage-key",
+        "pa-",
+        f"(?=[A-Za-z_-]{{0,42}}[0-9])(?=[a-z0-9_-]{{0,42}}[A-Z]){_W}{{43}}",
+        "docs: Voyage AI",
+    ),
     Shape("wakatime-key", "waka_", _ID, "docs: WakaTime"),
     Shape("wandb-key", "wandb_v1_", f"{_W}{{40,}}", "docs: Weights & Biases"),
     Shape("weaviate-token", "WCS-", f"{_A}{{32,}}", "docs: Weaviate"),
@@ -305,7 +325,7 @@ _BEFORE: Final = 220
 
 
 def _look(shape: Shape) -> Look:
-    follows = Lazy(shape.follows.encode() + _END)
+    follows = Lazy(bounded(shape.follows).encode() + (b"" if shape.follows.endswith(",}") else _END))
     first = Lazy(_START)
     before = Lazy(_START + b"(?:" + shape.before.encode() + b")\\Z")
 
@@ -313,7 +333,7 @@ def _look(shape: Shape) -> Look:
         match = follows.compiled.match(text, end)
         if match is None or not first.compiled.match(text, start) or not genuine(match[0]):
             return None
-        return start, match.end()
+        return whole_run(text, start, match.end())
 
     def preceded(text: bytes, start: int, end: int) -> Span | None:
         match = follows.compiled.match(text, end)
@@ -322,7 +342,7 @@ def _look(shape: Shape) -> Look:
         head = before.compiled.search(text, max(0, start - _BEFORE), start)
         if head is None or not genuine(head[0] + match[0]):
             return None
-        return head.start(), match.end()
+        return whole_run(text, head.start(), match.end())
 
     return preceded if shape.before else alone
 

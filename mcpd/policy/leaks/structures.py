@@ -7,8 +7,8 @@ import base64
 import re
 from typing import Final
 
-from mcpd.policy.leaks.genuine import genuine
-from mcpd.policy.leaks.rule import Lazy, Rule, Span
+from mcpd.policy.leaks.genuine import Mix, genuine
+from mcpd.policy.leaks.rule import Lazy, Rule, Span, whole_run
 
 #: Bytes of armour: an RSA key of 16384 bits has 12,500, with escapes and indents twice that.
 _ARMOUR: Final = 32_000
@@ -16,9 +16,9 @@ _ARMOUR: Final = 32_000
 _PART: Final = 400
 
 _KEY_HEAD: Final = Lazy(rb"-{4,5} ?BEGIN[A-Z0-9 ]{0,30} ?\Z")
-_KEY_BODY: Final = Lazy(rb"[A-Za-z0-9+/]{20}")
 _KEY_TAIL: Final = Lazy(rb"-{4,5} ?END[A-Z0-9 ]{0,50}-{4,5}")
-_KEY_TEXT: Final = Lazy(rb"(?: BLOCK)? ?-{4,5}(?:[A-Za-z0-9+/=,:\s\\.>|\"'-]{0,32000})")
+_KEY_TEXT: Final = Lazy(rb"(?: BLOCK)? ?-{4,5}[A-Za-z0-9+/=,:\s\\.>|\"'-]*")
+_KEY_LINE: Final = Lazy(rb"[A-Za-z0-9+/]{20,64}")
 
 
 def _private_key(text: bytes, start: int, end: int) -> Span | None:
@@ -26,15 +26,19 @@ def _private_key(text: bytes, start: int, end: int) -> Span | None:
     head = _KEY_HEAD.compiled.search(text, max(0, start - 40), start)
     if head is None:
         return None
-    tail = _KEY_TAIL.compiled.search(text, end, end + _ARMOUR)
+    limit = text.find(b"-BEGIN", end, end + _ARMOUR)
+    limit = min(len(text), end + _ARMOUR) if limit < 0 else limit
+    last = text.find(b"END", end, limit)
+    tail = _KEY_TAIL.compiled.match(text, max(end, last - 6)) if last >= 0 else None
+    tail = tail or (_KEY_TAIL.compiled.match(text, max(end, last - 5)) if last >= 0 else None)
     if tail is None:
         # Cut off: what looks like its body goes with it.
-        body = _KEY_TEXT.compiled.match(text, end)
+        body = _KEY_TEXT.compiled.match(text, end, limit)
         stop = body.end() if body is not None else end
     else:
         stop = tail.end()
-    lines = _KEY_BODY.compiled.findall(text, end, stop)
-    return (head.start(), stop) if lines and any(map(genuine, lines)) else None
+    line = _KEY_LINE.compiled.search(text, end, stop)
+    return (head.start(), stop) if line is not None and genuine(line[0]) else None
 
 
 _TOKEN: Final = Lazy(
@@ -95,8 +99,8 @@ def _own_password(user: bytes, password: bytes) -> bool:
     )
 
 
-_BEARER: Final = Lazy(rb"[ \t]+([A-Za-z0-9._~+/%=-]{20,})")
-_BASIC: Final = Lazy(rb"[ \t]*([A-Za-z0-9+/_-]{8,}={0,2})(?![A-Za-z0-9+/])")
+_BEARER: Final = Lazy(rb"[ \t]{1,8}([A-Za-z0-9._~+/%=-]{20,1024})")
+_BASIC: Final = Lazy(rb"[ \t]{0,8}([A-Za-z0-9+/_-]{8,1024}+={0,2})(?![A-Za-z0-9+/])")
 
 
 def _bearer(text: bytes, start: int, end: int) -> Span | None:
@@ -104,7 +108,7 @@ def _bearer(text: bytes, start: int, end: int) -> Span | None:
     match = _BEARER.compiled.match(text, end)
     if match is None or not _token_like(match[1]):
         return None
-    return match.span(1)
+    return whole_run(text, *match.span(1))
 
 
 def _basic(text: bytes, start: int, end: int) -> Span | None:
@@ -125,8 +129,8 @@ def _basic(text: bytes, start: int, end: int) -> Span | None:
 
 
 _AUTHORIZATION: Final = Lazy(
-    rb"[\"']?[ \t]*[:=][ \t]*[\"']?(?:[A-Za-z][A-Za-z0-9_-]{1,20}[ \t]+)?(?:[Tt]oken[ \t]*=?[ \t]*)?[\"']?"
-    rb"([A-Za-z0-9._~+/%=@:-]{20,})"
+    rb"[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?(?:[A-Za-z][A-Za-z0-9_-]{1,20}[ \t]{1,8})?"
+    rb"(?:[Tt]oken ?=? ?)?[\"']?([A-Za-z0-9._~+/%=@:-]{20,1024})"
 )
 
 
@@ -135,28 +139,18 @@ def _authorization(text: bytes, start: int, end: int) -> Span | None:
     match = _AUTHORIZATION.compiled.match(text, end)
     if match is None or not _token_like(match[1]):
         return None
-    return match.span(1)
+    return whole_run(text, *match.span(1))
 
 
 def _token_like(text: bytes) -> bool:
     """Letters and digits mixed, as nothing has that is read by people."""
-    digits = sum(48 <= char <= 57 for char in text)
-    mixed = digits >= 2 and not text.replace(b"-", b"").replace(b"_", b"").isdigit()
-    mixed = mixed or (
-        len(text) >= 24 and any(map(_upper, text)) and any(map(_lower, text)) and b"." not in text
-    )
+    mix = Mix(text)
+    mixed = mix.digits >= 2 and mix.lower + mix.upper > 0
+    mixed = mixed or (mix.size >= 24 and mix.upper > 0 and mix.lower > 0 and b"." not in text)
     return mixed and genuine(text)
 
 
-def _upper(char: int) -> bool:
-    return 65 <= char <= 90
-
-
-def _lower(char: int) -> bool:
-    return 97 <= char <= 122
-
-
-_STORAGE_KEY: Final = Lazy(rb"[A-Za-z0-9+/%]{40,}(?:=|%3[dD]){0,2}")
+_STORAGE_KEY: Final = Lazy(rb"[A-Za-z0-9+/%]{40,200}+(?:=|%3[dD]){0,2}")
 
 
 def _following_key(text: bytes, start: int, end: int) -> Span | None:
@@ -165,7 +159,7 @@ def _following_key(text: bytes, start: int, end: int) -> Span | None:
     return match.span() if match is not None and genuine(match[0]) else None
 
 
-_SIGNATURE: Final = Lazy(rb"[A-Za-z0-9%+/_-]{40,}(?:=|%3[dD]){0,2}")
+_SIGNATURE: Final = Lazy(rb"[A-Za-z0-9%+/_-]{40,200}+(?:=|%3[dD]){0,2}")
 _SIGNED: Final = re.compile(rb"[?&](?:sv|se|sp|sr|srt|st|sks|skoid|api-version)=")
 
 
