@@ -91,6 +91,7 @@ def get_server(broker: Broker, name: str) -> ServerDetails:
         headers=mask_headers(server.headers),
         cwd=server.cwd,
         path=server.path,
+        executable=server.executable,
         keeps=server.keeps,
         default_policy=PolicyPins(policy.risk, policy.approval, policy.timeout),
         sampling=server.sampling,
@@ -361,13 +362,24 @@ async def remove_server(broker: Broker, name: str) -> str:
 
 
 def _forget(broker: Broker, name: str) -> None:
-    """Whoever gets this name next begins anew. Raises Failure `not_writable`."""
-    broker.accepted.forget(name)
-    broker.trust.untrust(name)
-    broker.launches.forget(name)
-    broker.grants.forget(name)
-    broker.pins.forget(name)
-    broker.state.forget(name)
+    """Whoever gets this name next begins anew. Raises Failure `not_writable`, once all that does not need the
+    disk is forgotten."""
+    broker.approvals.supersede(name)
+    failed: list[Failure] = []
+    for forget in (
+        broker.accepted.forget,
+        broker.trust.untrust,
+        broker.launches.forget,
+        broker.grants.forget,
+        broker.pins.forget,
+        broker.state.forget,
+    ):
+        try:
+            forget(name)
+        except Failure as failure:
+            failed.append(failure)
+    if failed:
+        raise failed[0]
 
 
 async def enable(broker: Broker, name: str) -> ServerInfo:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mcpd import applying, pinning
 from mcpd.api.masks import mask_url
-from mcpd.api.servers import Destination, Review
+from mcpd.api.servers import Destination, PolicyPins, Review
 from mcpd.broker import Broker
 from mcpd.config import accepted as terms
 from mcpd.config.spec import Server
@@ -39,7 +39,7 @@ def _trustable(broker: Broker, name: str) -> Server:
     held, server = broker.held.get(name, ""), broker.fleet.find(name).definition
     if not isinstance(server, Server):
         raise Failure("refused", f'cannot trust "{name}": its definition cannot be used', server=name)
-    if held:
+    if name in broker.waiting or terms.ACCEPT in held:
         raise Failure("refused", f'cannot trust "{name}": {held}', hint=terms.next_step(held), server=name)
     if server.trusted is False:
         raise Failure(
@@ -150,6 +150,7 @@ def _review(broker: Broker, server: Server) -> Review:
             for key, value in getattr(server, field).items()
             if value
         ),
+        default_policy=PolicyPins(server.policy.risk, server.policy.approval, server.policy.timeout),
         trusted=broker.trust.trusted(server),
         loses=applying.filed(broker, name) if moved else (),
         shown=hashlib.sha256(

@@ -108,6 +108,7 @@ async def test_only_what_was_shown_is_accepted(home: Home, real_clock: None) -> 
     async with running(home) as world:
         client = await world.operator()
         write_server(home, "tiny", **bare("--tools", "1", env={"TOKEN": "hunter2-hunter2"}))
+        assert (await client.call("servers.get", server="tiny"))["executable"] == sys.executable
         review = await client.call("servers.review", server="tiny")
         assert review["gets"] == ["env.TOKEN"]
         assert "hunter2" not in str(review)

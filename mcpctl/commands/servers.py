@@ -112,9 +112,7 @@ def show(options: Namespace) -> int:
         output.say_json(text)
         return DONE
     status = info["status"]
-    policy = ", ".join(
-        f"{name} {value}" for name, value in info["default_policy"].items() if value is not None
-    )
+    policy = pinned(info["default_policy"])
     output.say(
         output.fields(
             [
@@ -128,6 +126,7 @@ def show(options: Namespace) -> int:
                 ("headers", "\n".join(f"{name}: {value}" for name, value in info["headers"].items())),
                 ("cwd", info["cwd"]),
                 ("path", info["path"]),
+                ("starts", info.get("executable") if info.get("executable") != info["command"] else ""),
                 ("start", info["start"]),
                 ("instance", f"one per {info['instance']}" if info["instance"] != "shared" else ""),
                 ("because", f"it keeps a state of its caller's ({info['keeps']})" if info["keeps"] else ""),
@@ -155,6 +154,11 @@ def show(options: Namespace) -> int:
         )
     )
     return DONE
+
+
+def pinned(policy: Any) -> str:
+    """What a person has pinned for all tools of a server, in one line."""
+    return ", ".join(f"{name} {value}" for name, value in policy.items() if value is not None)
 
 
 def test(options: Namespace) -> int:

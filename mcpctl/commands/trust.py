@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcpctl import output
 from mcpctl.commands import QUICK, SLOW, Command, reach, waiting
-from mcpctl.commands.servers import say_state
+from mcpctl.commands.servers import pinned, say_state
 from mcpctl.commands.tools import every_tool
 from mcpctl.errors import DENIED, DONE, FAILED
 
@@ -93,6 +93,7 @@ def report(review: Any) -> str:
             ("old", destination(review["old"]) if review["old"] else "(never accepted)"),
             ("new", destination(review["new"])),
             ("starts", f"{review['becomes']} (was {review['was']})" if review.get("becomes") else ""),
+            ("policy", pinned(review["default_policy"]) if "policy" in review["changed"] else ""),
             ("gets", ", ".join(review["gets"])),
             ("loses", ", ".join(review["loses"])),
             ("trusted", "yes, also there" if review["trusted"] and review["loses"] else ""),

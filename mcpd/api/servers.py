@@ -69,6 +69,8 @@ class ServerDetails(ServerInfo, frozen=True, kw_only=True):
     """Values masked (D12)."""
     cwd: str
     path: str
+    executable: str
+    """The file that the command was found as when the files were read; empty where it was not."""
     keeps: str
     """What it is known to keep for its caller, where `instance` is "agent" because of that; else empty."""
     default_policy: PolicyPins
@@ -145,6 +147,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     """The values of env and headers that the new destination gets, by name."""
     loses: tuple[str, ...]
     """What a person has agreed to for the old destination, which does not count for the new one."""
+    default_policy: PolicyPins
+    """That of the new definition."""
     trusted: bool
     """Whether it is trusted at the new one: because config.toml says so, or it was trusted there before."""
     shown: str

@@ -50,7 +50,7 @@ class Accepted(msgspec.Struct, frozen=True):
     @property
     def values(self) -> bool:
         """Whether it got values that its next destination must not get without a word."""
-        return bool(self.server.env or self.server.headers)
+        return bool(self.server.env or self.server.headers or "?" in self.server.url)
 
 
 def of(server: Server) -> Accepted:

@@ -129,6 +129,13 @@ def something(name: str) -> bool:
         (SECRET, replace(SECRET, args=("-x",)), nothing, True),
         (REMOTE, replace(REMOTE, url="https://b.example/mcp"), nothing, True),
         (REMOTE, server("far"), nothing, True),
+        # A query is where many a key stands.
+        (
+            server(command="", url="https://a.example/mcp?key=${K}"),
+            server(command="", url="https://b.example/mcp?key=${K}"),
+            nothing,
+            True,
+        ),
         # Nor must trust, grants and pins be believed there.
         (server(), server(args=("-x",)), something, True),
         (server(trusted=True), server(args=("-x",), trusted=True), nothing, True),

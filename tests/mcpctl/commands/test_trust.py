@@ -17,7 +17,8 @@ REVIEW = {
     "waits": "its destination changed, waits for mcpctl accept fs",
     "old": OLD,
     "new": {"command": "/usr/bin/env", "args": ["a b", "x\x1b[2J"], "cwd": "/tmp", "url": ""},
-    "changed": ["command", "args"],
+    "changed": ["command", "args", "policy"],
+    "default_policy": {"approval": "never"},
     "gets": ["env.TOKEN"],
     "loses": ["trust"],
     "trusted": False,
@@ -60,6 +61,7 @@ def test_without_a_terminal_accept_shows_and_accepts_nothing(daemon: Control, fo
     assert ["new", "/usr/bin/env"] in lines
     assert ["a", "b"] in lines, "an argument stands on a line of its own, blanks and all"
     assert "x\\u001b[2J" in done.stdout
+    assert ["policy", "approval never"] in lines
     assert ["gets", "env.TOKEN"] in lines
     assert ["loses", "trust"] in lines
     done = run(folder, "accept", "fs", "--json")
