@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from mcpd.catalog.plain import is_plain
 from mcpd.catalog.prompt import Prompt, read_prompts
-from mcpd.catalog.resource import Template, read_templates
+from mcpd.catalog.resource import Resource, Template, read_templates
 from mcpd.catalog.tool import Catalog, Tool, read_tools
 from mcpd.policy import pins, poison
+from mcpd.policy.leaks.strings import shown
 from mcpd.policy.payloads import Room
 from mcpd.policy.pins import Kind
 from mcpd.policy.poison import Flag
@@ -107,13 +108,21 @@ def review(catalog: Catalog, seen: Pins, *, trusted: bool) -> Review:
     tools = tuple(filter(None, map(reviewer.tool, catalog.tools)))
     prompts = tuple(filter(None, map(reviewer.prompt, catalog.prompts)))
     templates = tuple(filter(None, map(reviewer.template, catalog.templates)))
+    resources = tuple(map(reviewer.resource, catalog.resources))
     instructions = reviewer.instructions(catalog.instructions)
-    shown = catalog
+    offered = catalog
     if reviewer.differs:
-        shown = replace(catalog, tools=tools, prompts=prompts, templates=templates, instructions=instructions)
+        offered = replace(
+            catalog,
+            tools=tools,
+            prompts=prompts,
+            templates=templates,
+            resources=resources,
+            instructions=instructions,
+        )
     unlisted = tuple(reviewer.unlisted)
     barred = {tool.name: reviewer.findings[Place("tool", tool.name)].held for tool in unlisted}
-    return Review(shown, catalog, reviewer.findings, frozenset(reviewer.pinned), unlisted, barred)
+    return Review(offered, catalog, reviewer.findings, frozenset(reviewer.pinned), unlisted, barred)
 
 
 class _Reviewer:
@@ -166,6 +175,16 @@ class _Reviewer:
         if not finding.listed or finding.pin is None:
             return None
         return next(iter(read_templates([finding.pin.definition])[0]), None)
+
+    def resource(self, resource: Resource) -> Resource:
+        """Resources come and go and give no orders: they are not pinned; what is hidden is marked (b25)."""
+        if resource.rest.isascii() and b"\\" not in resource.rest:
+            return resource
+        text, runs = shown(b"{" + resource.rest + b"}")
+        if not runs:
+            return resource
+        self.differs = True
+        return replace(resource, rest=text[1:-1])
 
     def instructions(self, text: str) -> str:
         if not text:

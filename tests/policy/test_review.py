@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd.catalog.prompt import read_prompts
-from mcpd.catalog.resource import read_templates
+from mcpd.catalog.resource import read_resources, read_templates
 from mcpd.catalog.tool import Annotations, Catalog, read_tools
 from mcpd.policy import pins
 from mcpd.policy.review import INSTRUCTIONS, Pin, Place, Review, definitions, review
@@ -208,6 +208,21 @@ def test_a_definition_in_many_languages_is_shown_as_it_is() -> None:
     text = "Liest Dateien, 读取文件, \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645, 👩\u200d💻"
     live = catalog(tool(description=text))
     assert review(live, {}, trusted=False).catalog is live
+
+
+def test_hidden_characters_in_resources_are_marked_b25() -> None:
+    listed = [
+        {"uri": "a:1", "name": "one\u202e", "description": "\u00e4"},
+        {"uri": "a:2", "name": "\u00e4", "size": 1},
+        {"uri": "a:3", "name": "three"},
+    ]
+    text = json.dumps(listed, ensure_ascii=False).encode()
+    live = Catalog(resources=read_resources([text])[0])
+    found = review(live, {}, trusted=True).catalog.resources
+    assert json.loads(found[0].entry("a:1"))["name"] == "one[hidden bidirectional: U+202E]"
+    assert found[1:] == live.resources[1:]
+    plain = Catalog(resources=live.resources[1:])
+    assert review(plain, {}, trusted=True).catalog is plain
 
 
 names = st.sampled_from(["a", "b", "c"])
