@@ -67,7 +67,7 @@ SECRET: Final = any_of(
 )
 #: Files that hold credentials, and no tool needs to name to a model.
 SECRET_FILE: Final = (
-    r"(?:~|\$home|/home/\w+|/root|%userprofile%)/\.(?:ssh|aws|gnupg|kube|docker|netrc|npmrc|pypirc|git-credentials"
+    r"(?:~|\$home|/(?:home/\w+|root)|%userprofile%)/\.(?:ssh|aws|gnupg|kube|docker|netrc|npmrc|pypirc|git-credentials"
     r"|cursor|claude|config/gcloud|bash_history|zsh_history|env)\b|\bid_(?:rsa|ed25519|ecdsa|dsa)\b"
     r"|/etc/(?:passwd|shadow|sudoers)\b|\.ssh/(?:id_|authorized_keys|config)|\bauthorized_keys\b"
     r"|\.cursor/mcp\.json|claude_desktop_config\.json|\bwallet\.dat\b|\blogin\.keychain\b|\.aws/credentials"
