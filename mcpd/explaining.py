@@ -13,8 +13,8 @@ from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.catalog import names
 from mcpd.config.spec import Agent, Server
-from mcpd.permit import facts_of, request_of
-from mcpd.policy import rules
+from mcpd.permit import bound_of, facts_of, request_of
+from mcpd.policy import binding, rules
 from mcpd.policy.explain import Case, Limits, explain
 from mcpd.policy.grants import Grant, Request, covers
 from mcpd.policy.lists import Blocked, Lists, allow
@@ -26,11 +26,14 @@ async def explain_request(broker: Broker, row: Row, wanted: api.Explain) -> api.
     agent = listing.find_agent(broker, wanted.agent) if wanted.agent else listing.OPERATOR
     row = seen_by(broker, agent, row)
     payload = row.checked(bytes(wanted.arguments))
-    request = request_of(Caller(wanted.session, wanted.agent, 0, ""), row, row.arguments(payload))
+    arguments = row.arguments(payload)
+    request = request_of(Caller(wanted.session, wanted.agent, 0, ""), row, arguments)
+    digest = binding.digest(bound_of(row, arguments))
+    unused = (yes.id for yes in broker.approvals.unused() if yes.question.digest == digest)
     takes = row.ruling.takes_secrets
     # Not told as an event: nothing is sent.
     leak = await broker.held_values.arguments(row.upstream.name, payload, takes_secrets=takes)
-    facts = facts_of(broker, row, broker.grants.find(request), "", leak)
+    facts = facts_of(broker, row, broker.grants.find(request), next(unused, ""), leak)
     server = row.upstream.definition
     assert isinstance(server, Server)
     config = broker.config
@@ -59,7 +62,7 @@ async def explain_request(broker: Broker, row: Row, wanted: api.Explain) -> api.
         rules=tuple(api.Rule(each.field, each.says, each.rule, each.decides) for each in found.steps),
         decided=case.barred or row.decided(facts).because[-1],
         changes=tuple(api.Remedy(each.step, each.verdict) for each in found.changes),
-        notes=tuple(_notes(broker, row, request, found.verdict)),
+        notes=tuple(_notes(broker, row, request, digest, found.verdict)),
     )
 
 
@@ -91,12 +94,14 @@ def _turn(row: Row) -> str:
     return f"mcpctl {'untrust' if row.trusted else 'trust'} {server}"
 
 
-def _notes(broker: Broker, row: Row, request: Request, verdict: api.Verdict) -> Iterator[str]:
+def _notes(broker: Broker, row: Row, request: Request, digest: str, verdict: api.Verdict) -> Iterator[str]:
     """What a person should know besides."""
     if row.upstream.held:
         yield f"{row.upstream.held}: mcpctl reload"
     if verdict == "ask" and request.agent in {each.agent for each in broker.approvals.muted()}:
-        yield "nobody is asked now, the agent is muted: mcpctl approvals unmute"
+        yield f"nobody is asked now, the agent is muted: mcpctl approvals --unmute {request.agent}".rstrip()
+    if verdict == "ask" and (left := broker.approvals.refused(digest)):
+        yield f"a person has said no to this very call, which is refused for {left / 60:.0f} min more"
     for grant in _nearly(broker, request):
         why = "its condition does not hold" if grant.lifespan != "session" else "it is for a session"
         yield f"{grant.words} does not cover this: {why}"

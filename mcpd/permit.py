@@ -81,8 +81,8 @@ async def obtain(
 
 
 async def _verified(row: Row, ticket: Ticket) -> None:
-    """Nobody is asked about what a trusted server may say otherwise once it runs: its hints are known from the
-    cache alone so far, which lowers nothing. Raises Superseded when they have come, and what `reach` does."""
+    """Nobody is asked about what a trusted server may say otherwise once it runs: its hints are known from
+    the cache alone so far, which lowers nothing. Raises Superseded when they have come, and what `reach` does."""
     if not row.unverified or row.held or row.ruling.approval == "deny":
         return
     with ticket.stoppable():
@@ -102,7 +102,7 @@ async def _consented(
 ) -> Allow:
     """What is allowed by a grant or by a person, who is waited for."""
     arguments = row.arguments(payload)
-    bound = _bound(row, arguments)
+    bound = bound_of(row, arguments)
     digest = binding.digest(bound)
     while True:
         grant = broker.grants.find(request_of(caller, row, arguments), permit.cover)
@@ -192,7 +192,8 @@ def request_of(caller: Caller, row: Row, arguments: bytes) -> grants.Request:
     )
 
 
-def _bound(row: Row, arguments: bytes) -> Bound:
+def bound_of(row: Row, arguments: bytes) -> Bound:
+    """What a yes to the request would hold for (n07)."""
     return Bound(
         agent=row.agent.name,
         server=row.upstream.name,

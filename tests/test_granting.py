@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import trio
 
+from mcpd.consent.questions import By
 from tests.agents.world import Agent, Ear, Stage, kind_of, staged, text_of
 from tests.conftest import Home
 from tests.control.world import library, write_config, write_server
 
+ME = By(pid=1, exe="/usr/bin/mcpctl")
 #: Whoever calls has no time for a person.
 HURRY = "[defaults]\napproval_wait = '50ms'\n"
 
@@ -189,6 +191,31 @@ async def test_a_grant_pins_what_it_is_for_n09(home: Home, real_clock: None, nam
         assert "echo" in tools
         entries = await stage.journal(kind="pin", server="lively", outcome="pinned")
         assert tools <= {entry.tool for entry in entries}
+
+
+async def test_explain_knows_what_a_person_said_and_uses_nothing_up(home: Home, real_clock: None) -> None:
+    async with asking(home) as (stage, operator):
+        agent = await stage.attach()
+
+        async def explained(text: str) -> Any:
+            asked = {"agent": "default", "name": "lively__echo", "arguments": {"text": text}}
+            return await operator.call("policy.explain", **asked)
+
+        for text in "ab":
+            assert await outcome(agent, text=text) == "pending"
+        first, second = stage.broker.approvals.open()
+        stage.broker.approvals.approve(first.id, ME)
+        stage.broker.approvals.deny(second.id, ME)
+        for _ in range(2):
+            yes = await explained("a")
+            assert (yes["verdict"], first.id in yes["decided"]) == ("allow", True)
+        no = await explained("b")
+        assert (no["verdict"], no["notes"]) == (
+            "ask",
+            ["a person has said no to this very call, which is refused for 15 min more"],
+        )
+        assert await outcome(agent, text="a") == "a"
+        assert await outcome(agent, text="b") == "denied"
 
 
 async def test_another_destination_has_no_grants_n24(home: Home, real_clock: None) -> None:

@@ -25,6 +25,7 @@ from mcpd.consent.elicit import HostQuestion, can_be_asked
 from mcpd.consent.questions import By, Event, Outcome, Question
 from mcpd.errors import Failure
 from mcpd.policy import card
+from mcpd.policy.binding import Bound
 from mcpd.policy.card import Card
 from mcpd.transport.pending import Asker
 
@@ -119,6 +120,10 @@ class Approvals:
             return ""
         self._changes.publish("approvals", yes.id)
         return yes.id
+
+    def refused(self, digest: str) -> float:
+        """Seconds for which this call is refused after a no; 0 where it is not."""
+        return max(0.0, self._no.get(digest, 0.0) - trio.current_time())
 
     async def ask(
         self, question: Question, ticket: Patient, asker: Asker | None, *, wait: float, deadline: float
@@ -267,10 +272,20 @@ class Approvals:
 
     def supersede(self, server: str) -> int:
         """Close the questions about a server of which something was decided on has changed, such as trust;
-        their calls are decided anew. How many there were."""
-        found = [each for each in self.open() if each.question.bound.server == server]
+        their calls are decided anew, and yeses that no call has used are none. How many questions there
+        were."""
+        return self._end(lambda bound: bound.server == server)
+
+    def forget(self, agent: str) -> int:
+        """The same of an agent that is removed: the next of its name begins anew."""
+        return self._end(lambda bound: bound.agent == agent)
+
+    def _end(self, meant: Callable[[Bound], bool]) -> int:
+        found = [each for each in self.open() if meant(each.question.bound)]
         for opened in found:
             self._close(opened, "superseded")
+        for digest in [digest for digest, yes in self._yes.items() if meant(yes.question.bound)]:
+            self._changes.publish("approvals", self._yes.pop(digest).id)
         return len(found)
 
     def mute(self, agent: str, by: By) -> None:
