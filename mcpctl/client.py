@@ -95,7 +95,7 @@ class Client:
         self._sock.settimeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            self._sock.sendall(line.encode())
+            self._send(line)
             while True:
                 message = members(self._lines.next(deadline))
                 if "method" in message:
@@ -108,6 +108,13 @@ class Client:
             raise CallError("timed_out", f'cannot wait longer than {timeout:g} s for "{method}"') from None
         except OSError as error:
             raise CallError("connection_lost", f"cannot reach mcpd any more: {error.strerror}") from None
+
+    def _send(self, line: str) -> None:
+        """Raises OSError; not where the daemon has hung up, for it may have said why."""
+        try:
+            self._sock.sendall(line.encode())
+        except BrokenPipeError:
+            return
 
     def events(self) -> Iterator[tuple[str, Any, str]]:
         """Notifications after `events.subscribe`, until the end: (method, params, params as text)."""
