@@ -82,7 +82,8 @@ async def obtain(
 
 async def _verified(row: Row, ticket: Ticket) -> None:
     """Nobody is asked about what a trusted server may say otherwise once it runs: its hints are known from
-    the cache alone so far, which lowers nothing. Raises Superseded when they have come, and what `reach` does."""
+    the cache alone so far, which lowers nothing. Raises Superseded when they have come, and what `reach`
+    does."""
     if not row.unverified or row.held or row.ruling.approval == "deny":
         return
     with ticket.stoppable():
