@@ -66,6 +66,9 @@ async def call(
                 if row.local:
                     raw = b""
                     break
+                if not _holds(broker, row):
+                    # A long look at the arguments, or the journal's disk: the decision is no longer the last.
+                    raise Superseded
                 sending = Sending(
                     row.upstream,
                     ticket,

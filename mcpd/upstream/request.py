@@ -34,6 +34,7 @@ async def request(sending: Sending) -> bytes:
         connection = upstream.connection
         if asker is not None and asker.abilities and not about and not upstream.told_enough(asker):
             connection = None
+        waited = connection is None or replayed
         if connection is None:
             try:
                 connection = await _reach(upstream, ticket, asker)
@@ -41,10 +42,10 @@ async def request(sending: Sending) -> bytes:
                 if written and not isinstance(e, Withdrawn):
                     raise ended(upstream.name, upstream.status, written) from None
                 raise
-            if not holds():
-                if written:
-                    raise ended(upstream.name, upstream.status, written)
-                raise Superseded
+        if waited and not holds():
+            if written:
+                raise ended(upstream.name, upstream.status, written)
+            raise Superseded
         turns = upstream.relay.turns if asker is not None and not about else None
         if turns is not None and asker is not None:
             # Nor does waiting for those who are before it.
