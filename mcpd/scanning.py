@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.errors import ServerError
@@ -25,7 +27,12 @@ async def arguments(broker: Broker, caller: Caller, row: Row, payload: bytes, me
     server, takes = row.upstream.name, row.ruling.takes_secrets
     leak = await held_values.arguments(server, payload, takes_secrets=takes)
     if meta and (leak is None or leak.action != "block"):
-        leak = await held_values.arguments(server, meta, takes_secrets=takes) or leak
+        beside = await held_values.arguments(server, meta, takes_secrets=takes)
+        if beside is not None and beside.action == "ask":
+            # A person would be shown the arguments, and say yes to what they do not hold (n07).
+            words = f"`_meta` holds what looks like a secret ({beside.type}), which nobody can be asked about"
+            beside = replace(beside, action="block", words=words)
+        leak = beside if beside is not None and (leak is None or beside.action == "block") else leak
     if leak is not None:
         found = [{"type": leak.type, "form": leak.form, "action": leak.action}]
         _tell(broker, caller, row, "arguments", found)
