@@ -83,6 +83,8 @@ async def remove(broker: Broker, by: Caller, name: str) -> str:
 
 def _forget(broker: Broker, by: Caller, name: str) -> None:
     """Whoever gets this name next begins anew."""
+    broker.approvals.forget(name)
+    broker.tasks.forget(Caller("", name, 0, "").owner)
     try:
         if name in broker.state.tokens:
             broker.state.forget_token(name)
