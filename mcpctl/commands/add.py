@@ -63,7 +63,7 @@ def next_step(name: str, tools: list[Any]) -> str:
     usable = [tool["name"] for tool in tools if tool["approval"] == "never"]
     if usable:
         return f"mcpctl call {usable[0]} key=value   or: mcpctl describe {usable[0]}"
-    return f"its tools ask for approval; mcpctl tools --server {name} shows under which rule"
+    return f"each call asks you first; if you believe what it says of its tools: mcpctl trust {name}"
 
 
 def definition(options: Namespace) -> dict[str, object]:
