@@ -18,6 +18,8 @@ from mcpd.policy.leaks.finding import Finding, Leak
 from mcpd.policy.leaks.strings import Flat
 from mcpd.policy.leaks.values import Held
 
+#: Bytes that are looked through without a look at who else wants to run.
+AT_ONCE: Final = 32 * 1024
 #: Bytes past which only held values are looked for, and that is said (search-and-leaks 2.3).
 CEILING: Final = 16 * 1024 * 1024
 #: Bytes from which on a text with findings is put together again in a thread.
@@ -73,7 +75,7 @@ class HeldValues:
         `takes_secrets`: what looks like a secret is nothing to ask about. The server's own values are its
         own.
         """
-        if len(payload) <= SLICE:
+        if len(payload) <= AT_ONCE:
             return self.leak(server, payload, takes_secrets=takes_secrets)
         engine = self._engine
         told = await _flat(payload)
@@ -93,7 +95,7 @@ class HeldValues:
         engine = self._engine
         text = strings.valid(text)
         layers = 1 if gives_secrets or len(text) > CEILING else 3
-        if len(text) <= SLICE:
+        if len(text) <= AT_ONCE:
             told = strings.flat(text)
             found = engine.find(told.text, layers)
         else:

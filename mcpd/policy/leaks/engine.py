@@ -24,7 +24,13 @@ DFA: Final = 8000
 #: Bytes looked through between two looks at who else wants to run.
 SLICE: Final = 128 * 1024
 #: Hits of the automaton looked at in the same way.
-HITS: Final = 4000
+HITS: Final = 250
+#: Closer looks for rules in a text that is looked through at once, and in one slice. Real texts need one or
+#: two a kB; a text that is made to need more is looked through for held values alone from there on.
+LOOKS: Final = 1000
+LOOKS_IN_SLICE: Final = 4 * LOOKS
+#: The type of the finding which says that.
+UNFINISHED: Final = "more beginnings of secrets than are looked at"
 
 
 class _Candidate(NamedTuple):
@@ -64,7 +70,7 @@ class Engine:
     def find(self, text: bytes, layers: int = 3) -> list[Finding]:
         """What there is of the layers up to `layers`, in the order of where it ends. `text` is UTF-8."""
         hits = self._automaton.find_matches_as_indexes(text, True)
-        return self._judged(text, hits, layers) if hits else []
+        return self._judged(text, hits, layers, LOOKS)[0] if hits else []
 
     def steps(self, text: bytes, layers: int = 3) -> Iterator[list[Finding]]:
         """The same in steps of a bounded size, each with what it found."""
@@ -74,24 +80,34 @@ class Engine:
             # What lies in the overlap alone is found by the next slice.
             hits = [(index, at + start, end + start) for index, at, end in found if at < SLICE]
             yield []
+            left = LOOKS_IN_SLICE
             for first in range(0, len(hits), HITS):
-                yield self._judged(text, hits[first : first + HITS], layers)
+                findings, left = self._judged(text, hits[first : first + HITS], layers, left)
+                yield findings
 
-    def _judged(self, text: bytes, hits: Sequence[tuple[int, int, int]], layers: int) -> list[Finding]:
+    def _judged(
+        self, text: bytes, hits: Sequence[tuple[int, int, int]], layers: int, left: int
+    ) -> tuple[list[Finding], int]:
+        """What the hits are, and how many of the looks that were `left` for rules are left now."""
         found: list[Finding] = []
         covered = 0
         candidates = self._candidates
         for index, start, end in hits:
             for look, layer, type_, form, servers in candidates[index]:
                 # A literal within what a rule has found says nothing new, a held value does.
-                if layer > layers or (layer > 1 and start < covered):
-                    continue
+                if layer > 1:
+                    if layer > layers or start < covered or left < 0:
+                        continue
+                    left -= 1
+                    if left < 0:
+                        found.append(Finding(start, start, 3, UNFINISHED))
+                        continue
                 span = look(text, start, end)
                 if span is not None and (layer == 1 or not _in_binary(text, *span)):
                     found.append(Finding(*span, layer, type_, form, servers))
                     if layer == 2:
                         covered = max(covered, span[1])
-        return found
+        return found, left
 
 
 #: So much base64 without a break beside a finding, and it is a piece of an image.

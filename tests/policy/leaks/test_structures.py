@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 
 import pytest
 
-from mcpd.policy.leaks.engine import Engine
+from mcpd.policy.leaks import assignments, prefixes, structures
+from mcpd.policy.leaks.engine import UNFINISHED, Engine
+from mcpd.policy.leaks.values import Held
 from tests.policy.leaks.tokens import ALNUM, BASE64, HEX, UPPER, URL, Source
 
 ENGINE = Engine()
@@ -110,7 +113,24 @@ def test_a_key_that_is_cut_off_goes_as_far_as_it_is_there() -> None:
     assert (finding.start, finding.end) == (2, len(text))
 
 
-def test_a_long_run_of_beginnings_takes_no_long_time() -> None:
-    """No input makes a rule go back and forth: each of these begins one rule again and again."""
-    for piece in ("-----BEGIN PRIVATE KEY-----A", "https://a:", "eyJ" + "a" * 20 + ".", "password=", "sig="):
-        ENGINE.find((piece * (100_000 // len(piece))).encode())
+@pytest.mark.parametrize("filler", ["", "a:", "abc1:", " ", '="a1b2c3d4e5f6g7h8'])
+def test_no_text_costs_more_than_so_much_for_each_beginning(filler: str) -> None:
+    """Nothing runs to the end of a text from each place in it: that took half a second for 20 kB."""
+    for rule in (*prefixes.RULES, *structures.RULES, *assignments.RULES):
+        piece = rule.literals[0] + filler.encode()
+        text = piece * (20_000 // len(piece))
+        began = time.process_time()
+        ENGINE.find(text)
+        assert time.process_time() - began < 0.25, piece
+
+
+def test_past_so_many_looks_only_held_values_count() -> None:
+    engine = Engine([Held("s", "KEY", "hunter2-sesame-42")])
+    token = "ghu_" + S.of(ALNUM, 36)
+    for found in (
+        engine.find(("password=x " * 5000 + f"{token} hunter2-sesame-42").encode()),
+        [each for step in engine.steps(("password=x " * 20000 + f"{token} hunter2-sesame-42").encode())
+         for each in step],
+    ):  # fmt: skip
+        assert [each.type for each in found if each.layer < 3] == ["KEY"]
+        assert UNFINISHED in {each.type for each in found}
