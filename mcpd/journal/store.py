@@ -57,12 +57,12 @@ _PRAGMAS = (
     f"journal_size_limit = {16 << 20}",
 )
 _ROW: Final = "(" + ", ".join("?" * len(Entry.__struct_fields__)) + ")"
-#: Rows of one statement. The interpreter's lock is given up and taken back once a statement, so a row
-#: each would hold up the loop, and the writer still more, while calls go on (measured: 45 us a row
-#: against 11). SQLite takes at most 32,766 values.
-_ROWS: Final = 400
-_INSERT: Final = f"insert into entries ({_NAMES}) values "
-_INSERT_MANY: Final = _INSERT + ", ".join([_ROW] * _ROWS)
+#: Rows of a statement -> the statement. The interpreter's lock is given up and taken back once a statement,
+#: so a row each would hold up the loop, and the writer still more, while calls go on. Few sizes, because
+#: each that was used is kept, compiled (12 KB a row).
+_INSERTS: Final = {
+    rows: f"insert into entries ({_NAMES}) values " + ", ".join([_ROW] * rows) for rows in (64, 8, 1)
+}
 
 DAY = 86400.0
 _CHUNK = 20_000
@@ -130,10 +130,12 @@ class Store:
         last = 0
         connection.execute("begin immediate")
         try:
-            for at in range(0, len(batch), _ROWS):
-                part = batch[at : at + _ROWS]
-                statement = _INSERT_MANY if len(part) == _ROWS else _INSERT + ", ".join([_ROW] * len(part))
-                last = _execute(connection, statement, rows.values(part)).lastrowid or 0
+            at = 0
+            for size, statement in _INSERTS.items():
+                while at + size <= len(batch):
+                    values = rows.values(batch[at : at + size])
+                    last = _execute(connection, statement, values).lastrowid or 0
+                    at += size
             connection.execute("commit")
         except BaseException:
             if connection.in_transaction:
