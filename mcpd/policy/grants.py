@@ -173,7 +173,9 @@ def _fits(condition: Condition, text: str) -> bool:
     wanted = condition.value
     if condition.test == "under":
         return is_under(wanted, text)
-    if "/" in wanted and climbs(text):
+    if climbs(text) or "\0" in text:
+        # Also where nothing else says that it is a path: "notes" begins "notes/../../etc" as well, and some
+        # programs read no further than a NUL.
         return False
     return text.startswith(wanted) if condition.test == "prefix" else glob_match(wanted, text)
 
