@@ -162,6 +162,10 @@ async def test_hidden_characters_hold_on_first_contact_until_they_are_accepted_n
         answer = await on.agent.call("coat__add", a="1")
         assert kind_of(answer) == "denied"
         assert "hidden characters" in text_of(answer)
+        told = await on.operator.call("tools.describe", server="coat", tool="add")
+        assert told["held"] == "it has hidden characters"
+        listed = (await on.operator.call("tools.list", server="coat"))["tools"]
+        assert {each["tool"]: each["held"] for each in listed} == {"turn": "", "sub": "", "add": told["held"]}
         assert text_of(await on.agent.call("coat__sub", a="1")) == "sub"
         (diff,) = (await on.operator.call("pins.diff", server="coat"))["diffs"]
         (flag,) = diff["pin"]["flags"]
@@ -200,6 +204,7 @@ async def test_whoever_is_asked_sees_what_speaks_against_the_definition(home: Ho
         (question,) = (await on.operator.call("approvals.list"))["approvals"]
         (flag,) = question["flags"]
         assert flag.startswith("words that keep something from the user in description")
+        assert (await on.operator.call("tools.describe", server="coat", tool="add"))["flags"] == [flag]
 
 
 async def test_what_needs_nobody_is_noted_and_new_tools_of_a_trusted_server_are_pinned(

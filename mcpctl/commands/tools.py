@@ -30,7 +30,7 @@ def tool_listing() -> Listing:
 
 def row(entry: Any) -> Sequence[object]:
     what = gist(entry["title"], entry["description"])
-    return entry["name"], entry["risk"], entry["approval"], what
+    return entry["name"], entry["risk"], "held" if entry.get("held") else entry["approval"], what
 
 
 def every_tool(mcpd: Client, params: dict[str, str], limit: float) -> Listing:
@@ -65,6 +65,8 @@ def describe(options: Namespace) -> int:
                 ("approval", found["approval"]),
                 ("timeout", output.duration(found["timeout"]) if found["timeout"] else "none"),
                 ("because", "\n".join(found["because"])),
+                ("held", found.get("held")),
+                ("flags", "\n".join(found.get("flags", ()))),
                 ("description", definition.get("description")),
             ]
         )

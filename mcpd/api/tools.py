@@ -27,6 +27,8 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
     risk: Literal["low", "medium", "high"]
     approval: Literal["never", "unless_auto_approved", "always", "deny"]
     annotations: dict[str, bool]
+    held: str
+    """Why its definition waits for a person, so that agents do not see it; else empty."""
 
 
 class Tools(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +57,10 @@ class ToolDetails(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float
     because: tuple[str, ...]
     """The chain of rules, the deciding one first for each field."""
+    held: str
+    """As in `ToolInfo`."""
+    flags: tuple[str, ...]
+    """What a person should know of its definition (n18); the server's words in it are untrusted."""
 
 
 class CallTool(NamedTool, frozen=True, kw_only=True):

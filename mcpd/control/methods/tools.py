@@ -47,6 +47,8 @@ async def describe(operator: Operator, params: NamedTool) -> ToolDetails:
         approval=ruling.approval,
         timeout=ruling.timeout,
         because=tuple(_RULE_NUMBER.sub("", rule) for rule in ruling.because),
+        held=row.held,
+        flags=row.flags,
     )
 
 
@@ -81,6 +83,7 @@ def _info(row: Row) -> ToolInfo:
         risk=row.ruling.risk,
         approval=row.ruling.approval,
         annotations={hint: said for hint, said in hints.items() if said is not None},
+        held=row.held,
     )
 
 

@@ -23,6 +23,7 @@ async def test_list_connects_and_shows_names_and_policy_d5(home: Home, real_cloc
         "risk": "high",  # untrusted (b11)
         "approval": "never",
         "annotations": {"readOnlyHint": True},
+        "held": "",
     }
     assert [tool["tool"] for tool in listed["tools"]] == [
         "echo",

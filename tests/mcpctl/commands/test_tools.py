@@ -299,6 +299,12 @@ def test_a_listing_without_an_end(daemon: Control, folder: Path) -> None:
     assert run(folder, "tools").returncode == 1
 
 
+def test_a_tool_whose_definition_waits_is_said_to(daemon: Control, folder: Path) -> None:
+    held = tool("fs__odd", approval="never", held="it has hidden characters")
+    daemon.answers["tools.list"] = {"tools": [held], "next_cursor": "", "left_out": []}
+    assert run(folder, "tools").stdout.splitlines()[1].split()[:3] == ["fs__odd", "low", "held"]
+
+
 def test_describe(daemon: Control, folder: Path) -> None:
     details = {
         "server": "fs",
@@ -309,6 +315,8 @@ def test_describe(daemon: Control, folder: Path) -> None:
         "approval": "always",
         "timeout": 0.0,
         "because": ["risk: untrusted server", "approval: built in"],
+        "held": "it has hidden characters",
+        "flags": ['words to the model in description: "\u202eassistant"'],
     }
     daemon.answers["tools.describe"] = details
     done = run(folder, "describe", "fs__read")
@@ -320,6 +328,8 @@ def test_describe(daemon: Control, folder: Path) -> None:
         "Reads",
         "\\u001b[2Jall",
         '"type": "object"',
+        "it has hidden characters",
+        'words to the model in description: "\\u202eassistant"',
     ):
         assert word in done.stdout
     assert daemon.params("tools.describe") == {"name": "fs__read"}
