@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import secrets
 import time
+from collections.abc import Callable
 
 import trio
 
@@ -33,8 +34,9 @@ PAUSE = 60.0
 class Factor:
     """The only owner of the passphrase. One try at a time, so that many cost no more memory than one."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] = trio.current_time) -> None:
         self._store = store
+        self._clock = clock
         rows = store.rows("select salt, hash, set_at from factor")
         self._kept: tuple[bytes, bytes] | None = (bytes(rows[0][0]), bytes(rows[0][1])) if rows else None
         self.set_at: float = rows[0][2] if rows else 0.0
@@ -52,7 +54,7 @@ class Factor:
         async with self._trying:
             if self._kept is None:
                 return False
-            if self._wrong >= TRIES and (left := self._until - trio.current_time()) > 0:
+            if self._wrong >= TRIES and (left := self._until - self._clock()) > 0:
                 raise Failure(
                     "busy",
                     f"cannot take another passphrase now: {self._wrong} were wrong",
@@ -62,7 +64,7 @@ class Factor:
             salt, kept = self._kept
             right = hmac.compare_digest(await _hashed(passphrase, salt), kept)
             self._wrong = 0 if right else self._wrong + 1
-            self._until = trio.current_time() + PAUSE
+            self._until = self._clock() + PAUSE
             return right
 
     async def set(self, passphrase: str) -> None:
