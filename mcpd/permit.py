@@ -104,10 +104,11 @@ async def _consented(
     """What is allowed by a grant or by a person, who is waited for."""
     arguments = row.arguments(payload)
     bound = bound_of(row, arguments)
-    digest = binding.digest(bound)
+    # Only a person's yes needs it, and it is the dearest of all that is done here.
+    digest = binding.digest(bound) if permit.digest else ""
     while True:
         grant = broker.grants.find(request_of(caller, row, arguments), permit.cover)
-        yes = permit.approved if permit.digest == digest else ""
+        yes = permit.approved if digest and permit.digest == digest else ""
         decision = row.decided(facts_of(broker, row, grant, yes, leak))
         permit.because = decision.because
         if isinstance(decision, Deny):
@@ -122,6 +123,7 @@ async def _consented(
         if not row.asks:
             permit.decision = "deny"
             raise unasked(row, decision)
+        digest = digest or binding.digest(bound)
         yes = broker.approvals.take(digest)
         if not yes:
             permit.decision = "ask"
@@ -203,7 +205,8 @@ def bound_of(row: Row, arguments: bytes) -> Bound:
         method=row.method,
         pin=row.pin,
         arguments=arguments,
-        rules=row.ruling.because,
+        # Whether a host's word counts is a rule as well: a yes of one is none where that is not so any more.
+        rules=(*row.ruling.because, f"approver {row.agent.approver}"),
     )
 
 
