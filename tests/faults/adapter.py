@@ -23,6 +23,9 @@ from typing import Any, ClassVar
 import tomli_w
 from adapters.base import BaseAdapter, CallFailed, NotSupported
 
+sys.path.append(str(Path(__file__).parents[2]))
+from tests import visitor
+
 COMMAND = [sys.executable, "-I", "-m", "mcpd", "run"]
 LINE_LIMIT = 2**26
 STATES = {
@@ -55,8 +58,13 @@ class Line:
         self.waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.progress: dict[int, asyncio.Event] = {}
 
-    async def open(self, path: Path) -> None:
-        self.reader, self.writer = await asyncio.open_unix_connection(str(path), limit=LINE_LIMIT)
+    async def open(self, path: Path, *, by: visitor.Who | None = None) -> None:
+        """`by`: another process that opens the connection."""
+        if by is None:
+            self.reader, self.writer = await asyncio.open_unix_connection(str(path), limit=LINE_LIMIT)
+        else:
+            sock = visitor.connect(by, str(path))
+            self.reader, self.writer = await asyncio.open_unix_connection(sock=sock, limit=LINE_LIMIT)
         self.task = asyncio.ensure_future(self.pump())
 
     async def pump(self) -> None:
@@ -269,7 +277,8 @@ class Adapter(BaseAdapter):  # type: ignore[misc]
     async def control(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if self.control_line is None:
             line = Line()
-            await line.open(self.run / "control.sock")
+            # An agent, which this process is as well, widens nothing (n06).
+            await line.open(self.run / "control.sock", by="person")
             self.control_line = line
         return await self.control_line.ask(method, params)
 
