@@ -356,3 +356,23 @@ async def test_a_person_who_is_faster_than_the_host(
         assert [e.pid for e in room.recorded("approval", outcome="approved")] == [ME.pid]
         if not modern:
             assert len(agent.withdrawn) == 1
+
+
+@BOTH
+async def test_a_host_that_may_answer_no_more_has_not_answered(
+    home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool
+) -> None:
+    """The definition is narrowed while the host still shows its question."""
+
+    async def late(question: Json) -> Json:
+        agents = {"default": Named(name="default", approver="person")}
+        room.broker.config = replace(room.broker.config, agents=agents)
+        room.broker.changes.publish("servers", "s")
+        return await accept(question)
+
+    server = Asking(done)
+    async with room_with(home, monkeypatch, server, approver="host") as room:
+        agent = await room.agent("a", late, ALL, modern=modern)
+        assert kind(await agent.call("s__do", {})) == "pending"
+        assert calls_at(server) == []
+        assert only(room).question.approver == "person"
