@@ -46,7 +46,9 @@ class Permit(msgspec.Struct):
     waited: float = 0.0
     """Seconds that a person took."""
     decided: int = 0
-    """The journal's entry of the decision, where that had to be written first (n12)."""
+    """The journal's entry of the decision, where that had to be written first (n12)..."""
+    recorded: tuple[str, ...] = ()
+    """...and what that says it was decided on and by."""
     findings: str = ""
     """What was found of secrets in the arguments and in the answer, in words (n17)."""
 
@@ -76,7 +78,7 @@ async def obtain(
     else:
         await _verified(row, ticket)
         decision = await _consented(broker, caller, row, payload, ticket, asker, permit, leak)
-    if row.ruling.risk == "high" and not row.local and not permit.decided:
+    if row.ruling.risk == "high" and not row.local and permit.recorded != _recorded(row, decision):
         await _put_on_record(broker, caller, row, payload, decision, permit)
 
 
@@ -259,6 +261,11 @@ async def _put_on_record(
         assert isinstance(denied, Deny)
         permit.decision, permit.because = "deny", denied.because
         raise refusal(row, denied)
+    permit.recorded = _recorded(row, decision)
+
+
+def _recorded(row: Row, decision: Allow) -> tuple[str, ...]:
+    return (row.destination, row.pin, *decision.because)
 
 
 def refusal(row: Row, decision: Deny) -> Failure:

@@ -142,3 +142,22 @@ async def test_an_agent_that_is_removed_leaves_no_tasks_to_the_next_of_its_name_
         assert stage.broker.tasks.find(kept.id, owner, stateless=True) is kept
         await operator.call("agents.remove", agent="coder")
         assert stage.broker.tasks.find(kept.id, owner, stateless=True) is None
+
+
+async def test_of_high_risk_the_last_decision_is_on_record_before_the_call_n12(
+    home: Home, real_clock: None
+) -> None:
+    """Other rules came while the first was written: what lets the call go is what the journal has."""
+    async with asking(home, risk="high", approval="never") as (stage, ear):
+        agent, operator = await stage.attach(), await stage.operator()
+        await agent.tools()
+        write_config(home, "[tool_policies]\n'lively__*' = { timeout = '7s' }\n")
+        other = sqlite3.connect(home.state / "journal.db", isolation_level=None)
+        other.execute("begin immediate")
+        await agent.begin("lively__nap", 1)
+        await operator.call("daemon.reload")
+        other.execute("rollback")
+        other.close()
+        await ear.hear("heard", method="tools/call")
+        [entry, *_] = await stage.journal(kind="decision", tool="nap")
+        assert 'tool policy "lively__*"' in entry.because
