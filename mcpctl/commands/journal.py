@@ -152,8 +152,10 @@ def who(one: Any) -> str:
 
 def what(one: Any) -> str:
     tool = "__".join(filter(None, (one["server"], one["tool"])))
-    if one["kind"] == "request":
-        return tool if one["method"] == "tools/call" else " ".join(filter(None, (one["method"], tool)))
+    if one["kind"] in ("request", "decision"):
+        kind = "" if one["kind"] == "request" else one["kind"]
+        method = "" if one["method"] == "tools/call" else one["method"]
+        return " ".join(filter(None, (kind, method, tool)))
     name = one["approval"] or one["grant"] if one["kind"] in ("approval", "grant") else one["method"]
     return " ".join(filter(None, (one["kind"], name, tool)))
 
@@ -161,11 +163,15 @@ def what(one: Any) -> str:
 def outcome(one: Any) -> str:
     proof = f" ({one['proof']})" if one["proof"] else ""
     said = one["outcome"] or one["decision"]
-    return f"{said}, asked{proof}" if one["decision"] == "ask" and one["outcome"] else f"{said}{proof}"
+    asked = one["decision"] == "ask" and one["outcome"] not in ("", "pending")
+    return f"{said}, asked{proof}" if asked else f"{said}{proof}"
 
 
 def why(one: Any) -> str:
-    text = "; ".join(filter(None, (one["findings"], one["because"])))
+    """What was found, and of the chain of rules the end, which decided."""
+    ended = one["kind"] in ("request", "decision", "approval")
+    because = one["because"].rpartition("; ")[2] if ended else one["because"]
+    text = "; ".join(filter(None, (one["findings"], because)))
     return text if len(text) <= BRIEF else text[: BRIEF - 1] + "…"
 
 

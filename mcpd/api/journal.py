@@ -42,7 +42,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     decision: str = ""
     """What policy said: "allow", "ask" (a person was asked), "deny"; empty where it was not asked."""
     because: str = ""
-    """The chain of rules, the one that decided first."""
+    """The chain of rules, one after the other; what decided stands at its end."""
     outcome: str = ""
     """"ok", "tool_error", or the kind of the failure; of an approval what became of the question."""
     duration: float = 0.0

@@ -48,7 +48,13 @@ CALL = {"server": "fs", "tool": "read", "method": "tools/call", "decision": "all
 def test_the_newest_entries_stand_last(daemon: Control, folder: Path) -> None:
     daemon.answers["journal.query"] = journal_of(
         entry(1, **CALL),
-        entry(2, **{**CALL, "tool": "write"}, because="risk high: b11; asked", duration=0.002, risk="high"),
+        entry(
+            2,
+            **{**CALL, "tool": "write"},
+            because="risk high: b11; allowed: grant g7",
+            duration=0.002,
+            risk="high",
+        ),
         entry(
             3,
             kind="approval",
@@ -60,16 +66,20 @@ def test_the_newest_entries_stand_last(daemon: Control, folder: Path) -> None:
         ),
         entry(4, **{**CALL, "method": "resources/read", "tool": "read_resource", "decision": "ask"}),
         entry(5, kind="change", method="servers.trust", server="fs", outcome="ok", pid=7),
+        entry(6, **{**CALL, "decision": "ask", "outcome": "pending"}),
+        entry(7, **{**CALL, "outcome": ""}, kind="decision"),
     )
-    done = run(folder, "journal", "-n", "4")
+    done = run(folder, "journal", "-n", "6")
     assert done.returncode == 0
     head, *lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert head.split() == ["NO", "TIME", "AGENT", "WHAT", "OUTCOME", "TOOK", "WHY"]
-    assert [line.split()[0] for line in lines] == ["2", "3", "4", "5"]
-    assert ["fs__write" in lines[0], "2 ms" in lines[0], "risk high: b11" in lines[0]] == [True] * 3
+    assert [line.split()[0] for line in lines] == ["2", "3", "4", "5", "6", "7"]
+    assert ["fs__write" in lines[0], "2 ms" in lines[0], "allowed: grant g7" in lines[0]] == [True] * 3
     assert "approval q7 fs__write approved (unverified)" in lines[1]
     assert "resources/read fs__read_resource ok, asked" in lines[2]
     assert "change servers.trust fs" in lines[3]
+    assert "fs__read pending" in lines[4]
+    assert "decision fs__read allow" in lines[5]
 
 
 def test_json_is_a_line_an_entry(daemon: Control, folder: Path) -> None:
