@@ -97,7 +97,7 @@ def _turn(row: Row) -> str:
 def _notes(broker: Broker, row: Row, request: Request, digest: str, verdict: api.Verdict) -> Iterator[str]:
     """What a person should know besides."""
     if row.upstream.held:
-        yield f"{row.upstream.held}: mcpctl reload"
+        yield row.upstream.held
     if verdict == "ask" and request.agent in {each.agent for each in broker.approvals.muted()}:
         yield f"nobody is asked now, the agent is muted: mcpctl approvals --unmute {request.agent}".rstrip()
     if verdict == "ask" and (left := broker.approvals.refused(digest)):
