@@ -25,7 +25,6 @@ from mcpd.api.servers import (
     InstanceInfo,
     LogLine,
     Logs,
-    PolicyPins,
     ServerDetails,
     ServerInfo,
     ServerTest,
@@ -40,6 +39,7 @@ from mcpd.config.accepted import next_step
 from mcpd.config.executable import located
 from mcpd.config.spec import Config, Faulty, Problem, Server
 from mcpd.errors import Failure
+from mcpd.policy.leaks.values import unmatched
 from mcpd.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,6 @@ def get_server(broker: Broker, name: str) -> ServerDetails:
     upstream = broker.fleet.find(name)
     definition = upstream.definition
     server = definition if isinstance(definition, Server) else _blank(definition)
-    policy = server.policy
     relays = [each.relay for each in (upstream, *broker.fleet.instances(name))]
     return ServerDetails(
         **_info(broker, upstream, broker.state.switched_off()),
@@ -93,7 +92,7 @@ def get_server(broker: Broker, name: str) -> ServerDetails:
         path=server.path,
         executable=server.executable,
         keeps=server.keeps,
-        default_policy=PolicyPins(policy.risk, policy.approval, policy.timeout),
+        default_policy=applying.pins_of(server.policy),
         sampling=server.sampling,
         roots=server.roots,
         told=tuple(dict.fromkeys(word for relay in relays for word in relay.known)),
@@ -203,7 +202,9 @@ def _warnings(config: Config, upstream: Upstream) -> tuple[str, ...]:
         for problem in config.problems
         if problem.file == source and (own_file or f"{problem.place}.".startswith(f"{place}."))
     )
-    return entry + (upstream.catalog.warnings if upstream.catalog else ())
+    server = upstream.definition
+    plain = tuple(unmatched(server.env, server.headers)) if isinstance(server, Server) else ()
+    return entry + plain + (upstream.catalog.warnings if upstream.catalog else ())
 
 
 def _all_problems(broker: Broker) -> tuple[Problem, ...]:
@@ -323,11 +324,17 @@ def _file_fields(wanted: AddServer) -> dict[str, Any]:
     if not wanted.enabled:
         table["enabled"] = False
     pins = wanted.default_policy
-    policy = {"risk": pins.risk, "approval": pins.approval, "timeout": pins.timeout}
-    policy = {key: value for key, value in policy.items() if value is not None}
+    policy: dict[str, Any] = {"risk": pins.risk, "approval": pins.approval, "timeout": pins.timeout}
+    if pins.leaks is not None:
+        policy["leaks"] = _given(arguments=pins.leaks.arguments, results=pins.leaks.results) or None
+    policy = _given(**policy)
     if policy:
         table["default_policy"] = policy
     return table
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 async def remove_server(broker: Broker, name: str) -> str:

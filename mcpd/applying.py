@@ -15,6 +15,7 @@ import trio
 from msgspec.structs import replace
 
 from mcpd.api import daemon as api
+from mcpd.api.servers import LeakPins, PolicyPins
 from mcpd.broker import Broker
 from mcpd.config import accepted as terms
 from mcpd.config import load
@@ -24,6 +25,7 @@ from mcpd.errors import Failure
 from mcpd.journal import Entry
 from mcpd.journal.store import kept
 from mcpd.policy.leaks.values import Held, of_definition
+from mcpd.policy.terms import Leaks, Policy
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,12 @@ async def reload(broker: Broker) -> api.Reloaded:
 def shown(problems: Sequence[Problem]) -> tuple[api.Problem, ...]:
     """Problems as they are answered."""
     return tuple(api.Problem(problem.file, problem.place, problem.message) for problem in problems)
+
+
+def pins_of(policy: Policy) -> PolicyPins:
+    """A policy as it is answered."""
+    leaks = LeakPins(policy.leaks.arguments, policy.leaks.results) if policy.leaks != Leaks() else None
+    return PolicyPins(policy.risk, policy.approval, policy.timeout, leaks)
 
 
 def _without_moved(broker: Broker, found: Config) -> tuple[Config, dict[str, str]]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mcpd import applying, pinning
 from mcpd.api.masks import mask_url
-from mcpd.api.servers import Destination, PolicyPins, Review
+from mcpd.api.servers import Destination, Review
 from mcpd.broker import Broker
 from mcpd.config import accepted as terms
 from mcpd.config.spec import Server
@@ -150,7 +150,7 @@ def _review(broker: Broker, server: Server) -> Review:
             for key, value in getattr(server, field).items()
             if value
         ),
-        default_policy=PolicyPins(server.policy.risk, server.policy.approval, server.policy.timeout),
+        default_policy=applying.pins_of(server.policy),
         trusted=broker.trust.trusted(server),
         loses=applying.filed(broker, name) if moved else (),
         shown=hashlib.sha256(

@@ -158,7 +158,9 @@ def show(options: Namespace) -> int:
 
 def pinned(policy: Any) -> str:
     """What a person has pinned for all tools of a server, in one line."""
-    return ", ".join(f"{name} {value}" for name, value in policy.items() if value is not None)
+    leaks = {f"secrets in {name}": value for name, value in (policy.get("leaks") or {}).items()}
+    plain = {name: value for name, value in policy.items() if name != "leaks"}
+    return ", ".join(f"{name} {value}" for name, value in {**plain, **leaks}.items() if value is not None)
 
 
 def test(options: Namespace) -> int:

@@ -14,6 +14,13 @@ class ServerName(Params, frozen=True, kw_only=True):
     server: str
 
 
+class LeakPins(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What becomes of what looks like a secret (n17); absent leaves it to the next rule."""
+
+    arguments: Literal["ask", "allow"] | None = None
+    results: Literal["redact", "allow"] | None = None
+
+
 class PolicyPins(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a person pinned for all tools of a server (a25); absent leaves it to the next rule."""
 
@@ -21,6 +28,7 @@ class PolicyPins(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     approval: Literal["never", "unless_auto_approved", "always", "deny"] | None = None
     timeout: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Seconds, 0 = no limit."""
+    leaks: LeakPins | None = None
 
 
 class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):

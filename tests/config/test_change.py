@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mcpd.config.change import Difference, Narrowed, applied, diff, keep, narrows
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
-from mcpd.policy.terms import APPROVALS, RISKS, glob_match, specificity
+from mcpd.policy.terms import APPROVALS, RISKS, Leaks, glob_match, specificity
 
 A = Server(name="a", source="a.toml", command="x", args=("1",), env={"K": "v"}, start="eager", replay="auto")
 BROKEN = Faulty("a", "a.toml", "bad_definition", "command: expected a text, found a number")
@@ -228,6 +228,14 @@ def test_what_comes_back_unchanged_is_no_longer_held() -> None:
         (Policy(timeout=60), Policy(timeout=30), Policy(timeout=30), False),
         (Policy(timeout=0), Policy(timeout=30), Policy(timeout=30), False),
         (Policy(timeout=30), Policy(timeout=0), Policy(timeout=30), True),
+        (None, Policy(leaks=Leaks(arguments="allow")), None, True),
+        (Policy(leaks=Leaks(results="allow")), None, None, False),
+        (
+            Policy(leaks=Leaks("allow", "redact")),
+            Policy(leaks=Leaks("ask", "allow")),
+            Policy(leaks=ASK),
+            True,
+        ),
         (
             Policy(risk="low", approval="always"),
             Policy(risk="high", approval="never"),

@@ -197,6 +197,14 @@ BAD_ENTRIES = [
         'default_policy.rsk: unknown field, did you mean "risk"?',
     ),
     ('command = "x"\ndefault_policy = "low"', "default_policy: expected a table, found a text"),
+    (
+        'command = "x"\ndefault_policy = { leaks = { results = "alow" } }',
+        'default_policy.leaks.results: expected "allow" or "redact", found "alow", did you mean "allow"?',
+    ),
+    (
+        'command = "x"\ndefault_policy = { leaks = "allow" }',
+        "default_policy.leaks: expected a table, found a text",
+    ),
     ('command = "x"\ncwd = "~/x"', "cwd: expected an absolute folder"),
     ('command = "x"\npath = "/a:b"', "path: expected absolute folders"),
     ('command = "${HOME}/x"', "command: variables are not filled in here"),

@@ -13,7 +13,17 @@ from mcpd.catalog.names import Spelling, export, original
 from mcpd.catalog.tool import Annotations, Tool, read_tools
 from mcpd.config.spec import Agent, Settings
 from mcpd.policy.rules import Ruling, barred, may_replay, may_use_server, resolve
-from mcpd.policy.terms import APPROVALS, RISKS, Approval, Policy, Replay, Risk, approval_rank, risk_rank
+from mcpd.policy.terms import (
+    APPROVALS,
+    RISKS,
+    Approval,
+    Leaks,
+    Policy,
+    Replay,
+    Risk,
+    approval_rank,
+    risk_rank,
+)
 
 READ = Annotations(read_only_hint=True)
 DESTROY = Annotations(destructive_hint=True)
@@ -354,3 +364,30 @@ def test_which_calls_are_sent_again(
     replay: Replay, reached: bool, annotations: Annotations, trusted: bool, again: bool
 ) -> None:
     assert may_replay(replay, reached, annotations, trusted=trusted) is again
+
+
+ALLOW = Policy(leaks=Leaks(arguments="allow", results="allow"))
+ASK = Policy(leaks=Leaks(arguments="ask", results="redact"))
+TAKES = Policy(leaks=Leaks(arguments="allow"))
+
+
+@pytest.mark.parametrize(
+    ("own", "tools", "takes", "gives"),
+    [
+        (OPEN, (), False, False),
+        (ALLOW, (), True, True),
+        (TAKES, (), True, False),
+        (OPEN, (("fs__*", TAKES),), True, False),
+        (ALLOW, (("fs__*", ASK),), False, False),
+        (ALLOW, (("fs__write_file", TAKES), ("fs__*", ASK)), True, False),
+        (ALLOW, (("fs__write_*", ASK), ("fs__write_?", ALLOW), ("other__*", ALLOW)), False, False),
+        # of equally specific ones the stricter
+        (OPEN, (("fs__w*e", ALLOW), ("fs__w*e", ASK)), False, False),
+    ],
+)
+def test_what_becomes_of_secrets_goes_down_the_same_chain(
+    own: Policy, tools: tuple[tuple[str, Policy], ...], takes: bool, gives: bool
+) -> None:
+    """n17, a23: a tool's policy before its server's, else secrets are asked about and redacted."""
+    found = rule(own=own, tools=tools, trusted=True)
+    assert (found.takes_secrets, found.gives_secrets) == (takes, gives)

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from mcpd.policy.leaks.finding import cleaned
+
 #: Bytes from which on a value is looked for (n17): a shorter one stands in too many texts by chance.
 LEAST: Final = 8
 
@@ -63,6 +65,15 @@ def matched(server: str, name: str, value: str, *, header: bool) -> Iterator[Hel
     for part, judged in dict(_parts(name, value, header=header)).items():
         if not unfit(judged, part):
             yield Held(server, name, part)
+
+
+def unmatched(env: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[str]:
+    """What a definition seems to hold as a secret and cannot be told apart in what passes, in words."""
+    for name, value in (*env.items(), *headers.items()):
+        if value and _TELLING.search(name) and not _NAMED_OTHERWISE.search(name):
+            why = unfit(name, value)
+            if why and not why.endswith(("a path", "an address", "a switch")):
+                yield f'"{cleaned(name)}" is not looked for in what servers and agents say: {why}'
 
 
 def _parts(name: str, value: str, *, header: bool) -> Iterator[tuple[str, str]]:

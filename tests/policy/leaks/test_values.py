@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from mcpd.policy.leaks.values import matched, of_definition, unfit
+from mcpd.policy.leaks.values import matched, of_definition, unfit, unmatched
 
 PLAIN = [
     ("REGION", "production"),
@@ -86,3 +86,12 @@ def test_what_is_secret_in_an_address_counts() -> None:
     assert held == {"s3cr%2Fet-pw9", "s3cr/et-pw9"}
     url = "https://mcp.example.org/v1?api_key=q1w2e3r4&lang=english12"
     assert {each.value for each in of_definition("s", {}, {}, url)} == {"q1w2e3r4"}
+
+
+def test_what_seems_a_secret_and_cannot_be_told_apart_is_said() -> None:
+    env = {"API_KEY": "abc123", "PASSWORD": "letmein", "TOKEN": "k-4930-2017", "REGION": "eu"}
+    assert [*unmatched(env, {"X-Auth": "short"})] == [
+        '"API_KEY" is not looked for in what servers and agents say: it has fewer than 8 bytes',
+        '"PASSWORD" is not looked for in what servers and agents say: it has fewer than 8 bytes',
+        '"X-Auth" is not looked for in what servers and agents say: it has fewer than 8 bytes',
+    ]
