@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mcpd.config.accepted import changed_words, moved, next_step, of, remembered, with_destination_of
+from mcpd.config.change import narrows
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Server, Settings
 from mcpd.consent.accepted import AcceptedBook
 from mcpd.consent.store import Store
@@ -195,3 +198,44 @@ def test_while_a_destination_waits_the_rest_of_the_definition_counts() -> None:
     assert (shown.command, shown.args, shown.env) == (SECRET.command, SECRET.args, SECRET.env)
     assert (shown.policy, shown.start) == (Policy(approval="deny"), "eager")
     assert (shown.digest, shown.destination) == (SECRET.digest, SECRET.destination)
+
+
+NAMES = st.text("ab_.-1\u00e9\u202e", min_size=1, max_size=6)
+VALUES = st.dictionaries(NAMES, st.text("xy", max_size=3), max_size=2)
+SERVERS = st.builds(
+    Server,
+    name=st.just("s"),
+    source=NAMES,
+    command=st.sampled_from(("a", "b")),
+    args=st.lists(NAMES, max_size=2).map(tuple),
+    env=VALUES,
+    cwd=st.sampled_from(("", "/x")),
+    executable=st.sampled_from(("", "/bin/a")),
+    policy=st.builds(Policy, st.sampled_from((None, "low")), st.sampled_from((None, "never", "deny"))),
+    trusted=st.sampled_from((None, True, False)),
+    enabled=st.booleans(),
+    start=st.sampled_from(("lazy", "eager")),
+    sampling=st.booleans(),
+    idle_timeout=st.none() | st.floats(0, 1000),
+)
+BOOKS = st.lists(st.tuples(SERVERS, SERVERS), min_size=1, max_size=5)
+
+
+@given(BOOKS)
+def test_what_a_start_finds_runs_as_it_was_accepted_or_not_at_all(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[Server, Server]]
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "accepted" / "state.db"
+    with closing(Store(file)) as store:
+        for before, now in pairs:
+            AcceptedBook(store).put(Config(servers={"s": before}), ())
+            book = AcceptedBook(store)
+            assert book.config(Config(servers={"s": before})).servers == {"s": before}
+            running = book.config(Config(servers={"s": now})).servers
+            if before.digest != now.digest or before.destination != now.destination:
+                assert running == {}
+                narrowed, held = narrows(Config(), Config(servers={"s": now}))
+                assert (narrowed.servers, list(held)) == ({}, ["s"])
+            else:
+                # All that decides what runs is what is read, everything else what was accepted.
+                assert running == {"s": replace(before, env=now.env, headers=now.headers)}
