@@ -11,6 +11,7 @@ from ahocorasick_rs import AhoCorasick, Implementation
 from mcpd.policy.phrases.harm import HARM
 from mcpd.policy.phrases.orders import ORDERS
 from mcpd.policy.phrases.rule import Rule
+from mcpd.policy.phrases.ruses import RUSES
 
 
 class Phrase(NamedTuple):
@@ -21,7 +22,7 @@ class Phrase(NamedTuple):
     end: int
 
 
-RULES: Final[tuple[Rule, ...]] = (*ORDERS, *HARM)
+RULES: Final[tuple[Rule, ...]] = (*ORDERS, *RUSES, *HARM)
 
 #: Each anchor once, with the rules, by their places, that it is one of.
 _ANCHORS: Final[dict[str, tuple[int, ...]]] = {

@@ -21,6 +21,14 @@ HARM: Final[tuple[Rule, ...]] = (
         r"persistence\b|\bscans? the internal network\b",
     ),
     rule(
+        "abuses_rights",
+        "mine|mining|impersonat|botnet|ddos|cryptojack|disabl",
+        r"\b(?:mines?|mining) (?:crypto\w*|bitcoin|monero)\b|\bimpersonates\b|\bimpersonate the\b"
+        r"|\bbotnet\b|\bddos attack"
+        r"|\bcryptojack|\bdisabl\w* (?:the |all |any )?(?:\w+ )?(?:logs?|logging|firewall|antivirus"
+        r"|monitoring)\b",
+    ),
+    rule(
         "alarming_words",
         "hidden|malicious|attacker|exploit|steal|victim|hijack|spoof|unauthori|poison|sneak|compromis",
         r"\b(?:hidden|malicious\w*|attackers?|attacker-\w+|exploit(?:s|ed|ing|ation)?|steal\w*"
@@ -44,6 +52,16 @@ HARM: Final[tuple[Rule, ...]] = (
         r"|improve|training)",
     ),
     rule(
+        "collects_secrets",
+        "microphone|keystroke|password|typed text|clipboard|browsing|webcam|screen|user location"
+        "|activity|private messages|credentials|secrets|everything",
+        r"\b(?:record|captur|track|monitor|log|collect|scrap|harvest|watch|sniff|intercept)(?:s|es|ed"
+        r"|ing)?\b(?: \w+){0,2} "
+        r"(?:microphone|keystrokes?|passwords?|typed text|clipboard|browsing history|webcam|screen "
+        r"contents?|user location"
+        r"|user activity|private messages|credentials|secrets|everything)\b",
+    ),
+    rule(
         "destroys",
         "delete all|wipe|erase all|drop all|encrypt all|ransom|remove all",
         r"\b(?:delete|wipe|erase|encrypt)s? (?:all |the |every |entire |whole )+(?:\w+ )?(?:files"
@@ -63,6 +81,11 @@ HARM: Final[tuple[Rule, ...]] = (
         + EMAIL
         + gap(40)
         + r"\b(?:bcc'?d?|cc'?d|on every (?:message|e?mail)|as well|know what)\b",
+    ),
+    rule(
+        "fixed_recipient",
+        "@",
+        r"\b(?:as well|too|also|always|courtesy|please)\b" + gap(60) + EMAIL,
     ),
     rule(
         "markup_script",
@@ -91,6 +114,13 @@ HARM: Final[tuple[Rule, ...]] = (
         r"|wallet|crypto) (?:details?|address(?:es)?|numbers?)\b",
     ),
     rule(
+        "reveals_prompt",
+        "api key|secret|password|credential|system prompt|environment|token",
+        r"\b(?:leak|dump|expos|print|reveal)(?:s|es|ing)? (?:the |all |any |its )?(?:contents? of "
+        r"(?:the )?)?(?:api keys?"
+        r"|secrets?|passwords?|credentials|system prompt|environment|tokens?)\b",
+    ),
+    rule(
         "runs_code",
         "eval(|exec(|os.system|subprocess|curl |wget |rm -rf|/dev/tcp|bash -i|nc -|base64 -d|"
         "base64 --decode|b64decode|invoke-expression|__import__|child_process|chmod 777|/bin/sh|"
@@ -111,6 +141,12 @@ HARM: Final[tuple[Rule, ...]] = (
         + gap(30)
         + r"\b(?:and|then) (?:exec|eval|run|execute|install)s?\b|\b(?:to |and )?gains? root\b"
         r"|\bpopen\(|(?<![\w.])system\(['\"]|(?:\.\./){2}\w",
+    ),
+    rule(
+        "runs_code",
+        "jndi|connection|shell|tunnel|&& |; |;rm|os.popen",
+        r"\$\{jndi:|\b(?:outbound|reverse|backdoor) (?:network )?(?:connection|shell|tunnel)s?\b"
+        r"|&& (?:cat|curl|wget|rm|nc|bash)\b|; ?(?:rm|cat|curl|wget|nc) [-/]|\bos\.popen\(",
     ),
     rule(
         "secret_file",
@@ -174,6 +210,18 @@ HARM: Final[tuple[Rule, ...]] = (
         + gap(60)
         + r"\bto https?://(?!\S{0,80}example)|\b(?:send|sends|email|mail|copy|cc|bcc|notify|report"
         r"|forward)\b" + gap(60) + r"(?!\S{0,80}example)" + EMAIL,
+    ),
+    rule(
+        "sends_away",
+        "third|external|remote|cloud|analytics|our |vendor|developer",
+        r"\b(?:upload|transmit|shar|stor|keep|copy|copi|sen[dt]|sav|stream|log|record|report|sync"
+        r"|forward|post|push)\w*\b"
+        + gap(60)
+        + r"\b(?:third[- ]part(?:y|ies)|external (?:server|service|bucket|endpoint|platform|storage|host"
+        r"|site|api|system"
+        r"|party)s?|remote (?:server|service|endpoint|analytics|log|platform|host)s?"
+        r"|(?:a|the) cloud (?:service|server|storage)|analytics (?:platform|service|server|endpoint)"
+        r"|our (?:servers?|cloud|backend|systems)|the vendor|the developer|vendor's)\b",
     ),
     rule(
         "sends_secrets",
