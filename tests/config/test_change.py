@@ -230,12 +230,7 @@ def test_what_comes_back_unchanged_is_no_longer_held() -> None:
         (Policy(timeout=30), Policy(timeout=0), Policy(timeout=30), True),
         (None, Policy(leaks=Leaks(arguments="allow")), None, True),
         (Policy(leaks=Leaks(results="allow")), None, None, False),
-        (
-            Policy(leaks=Leaks("allow", "redact")),
-            Policy(leaks=Leaks("ask", "allow")),
-            Policy(leaks=ASK),
-            True,
-        ),
+        (Policy(leaks=Leaks("allow")), Policy(leaks=Leaks("ask", "allow")), Policy(leaks=Leaks("ask")), True),
         (
             Policy(risk="low", approval="always"),
             Policy(risk="high", approval="never"),
