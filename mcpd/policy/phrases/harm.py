@@ -10,7 +10,7 @@ from mcpd.policy.phrases.words import AWAY, EMAIL, SECRET, SECRET_FILE, SEND_OFF
 HARM: Final[tuple[Rule, ...]] = (
     rule(
         "abuses_rights",
-        "privilege|firewall|antivirus|logging|sudo|persist|phishing|cron|authentication|"
+        "privilege|firewall|antivirus|audit|selinux|apparmor|logging|sudo|persist|phishing|cron|authentication|"
         "internal network|full disk|root|security check",
         r"\b(?:escalat|elevat)\w* (?:\w+ )?privileges?\b|\b(?:disabl|turn(?:s|ing)? off|circumvent"
         r"|kill)\w* (?:the |all |any )?(?:firewall|antivirus|audit|logging|security (?:checks?"
