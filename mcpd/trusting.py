@@ -71,6 +71,7 @@ async def untrust(broker: Broker, name: str) -> None:
 def _decided_anew(broker: Broker, name: str) -> None:
     """What waits for a person was asked under other rules."""
     broker.changes.publish("servers", None)
+    broker.changes.publish("trust", name)
     broker.approvals.supersede(name)
 
 
