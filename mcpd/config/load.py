@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from mcpd import files
+from mcpd.catalog.names import prefix
 from mcpd.config import fields
 from mcpd.config.definition import read_server
 from mcpd.config.entry import closed_agent, read_agent, read_override, read_policies, read_settings
@@ -178,6 +179,8 @@ class _Found:
         self.values = variables(environ)
         self.servers: dict[str, Server] = {}
         self.faulty: dict[str, Faulty] = {}
+        self.heads: dict[str, str] = {}
+        """What the names of a server's tools begin with -> the server."""
         self.agents: dict[str, Agent] = {}
         self.problems: list[Problem] = []
 
@@ -307,11 +310,21 @@ class _Found:
                 server.source, Fault("", f'the server "{server.name}" is already defined in {first.source}')
             )
             return False
+        server = self._own_names(server)
         if isinstance(server, Server):
             self.servers[server.name] = server
         else:
             self.faulty[server.name] = server
         return True
+
+    def _own_names(self, server: Server | Faulty) -> Server | Faulty:
+        """The server, unless its tools' names could mean another's as well: a dot becomes "_" there (c05)."""
+        first = self.heads.setdefault(prefix(server.name), server.name)
+        if first == server.name or isinstance(server, Faulty):
+            return server
+        message = f'its tools would have the same names as those of the server "{first}"'
+        self.note(server.source, Fault(fields.join("servers", server.name), message))
+        return Faulty(server.name, server.source, "bad_definition", message)
 
     def agent(self, name: str, source: str, table: object, place: str) -> None:
         agent, faults = read_agent(name, source, table, place)

@@ -520,6 +520,15 @@ def test_an_empty_allowlist_is_not_an_absent_one(folder: Path) -> None:
     assert config.agents["all"].allowed_tools is None
 
 
+def test_servers_whose_tools_would_have_the_same_names_are_not_both_there_c05(folder: Path) -> None:
+    """A policy for `a_b__x` would lower what a server "a.b" may do, and a call of it could reach that one."""
+    config = read(folder, '[servers.a_b]\ncommand = "good"', **{"a.b": 'command = "bad"'})
+    assert list(config.servers) == ["a_b"]
+    assert list(config.faulty) == ["a.b"]
+    assert 'server "a_b"' in config.faulty["a.b"].message
+    assert "a.b.toml" in messages(config)
+
+
 @pytest.mark.parametrize("inline", ['allowed_tools = ["x"]', "", "allowed_tools = 1"])
 @pytest.mark.parametrize("dropped", ['denied_tools = ["x"]', "", "= broken"])
 def test_an_agent_that_is_defined_twice_may_use_nothing_and_both_files_are_named(
