@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import LIMIT, Daemon, lively
+from tests.e2e.harness import LIMIT, Daemon, Refused, lively
 from tests.servers.far import Far
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +92,20 @@ def test_talk_by_hand(daemon: Daemon) -> None:
         assert (opened["id"], listed["id"]) == (1, 2)
         assert opened["result"]["serverInfo"]["name"] == "mcpd"
         assert "lively__echo" in [tool["name"] for tool in listed["result"]["tools"]]
+
+
+def test_what_happened(daemon: Daemon) -> None:
+    section = (ROOT / "README.md").read_text("utf-8").partition("## What happened\n")[2].partition("\n## ")[0]
+    ((_, block),) = BLOCK.findall(section)
+    daemon.start()
+    for _ in range(42):  # what is refused is in it too
+        with pytest.raises(Refused):
+            daemon.ask("servers.disable", server="nobody")
+    lines = [line for line in block.splitlines() if "--follow" not in line]
+    assert len(lines) == 3
+    for line in lines:
+        done = shell(daemon, line)
+        assert done.returncode == 0, (line, done.stderr)
 
 
 def place_of(text: str) -> str:
