@@ -99,7 +99,7 @@ async def test_nothing_reaches_the_server_around_the_path(
             ear.kept.clear()
             agent = await stage.attach(name, revision)
             for method in METHODS.keys() - OPENING:
-                # What is logged is asked of every server that the agent may use at all; no tool stands for it.
+                # The level of logs is told to every server that the agent may use; no tool stands for it.
                 if served(method, agent) and (method != "logging/setLevel" or name in STRANGERS):
                     await tried(agent, method, name)
             if agent.modern:
