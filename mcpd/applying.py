@@ -43,8 +43,7 @@ def start(broker: Broker) -> None:
     if book.empty and not broker.store.problems:
         install(broker, read, {}, {}, connect=False)
         return
-    known = {name: accepted.server for name, accepted in book.servers.items()}
-    read = terms.remembered(read, known)
+    read = _remembered(broker, read)
     running = book.config(read)
     if book.empty:
         running = replace(running, settings=replace(running.settings, servers_dir=read.settings.servers_dir))
@@ -188,7 +187,13 @@ async def read_files(broker: Broker, *, moved: bool = False) -> Config:
         now = Problem(file, failure.data["place"], f"{failure.data['reason']}; what ran before goes on")
         broker.config = replace(broker.config, problems=(now, *kept))
         raise
-    return terms.remembered(read, broker.config.servers)
+    return _remembered(broker, read)
+
+
+def _remembered(broker: Broker, read: Config) -> Config:
+    """See there: commands are what they were for what runs, else for what was accepted."""
+    accepted = {name: known.server for name, known in broker.accepted.servers.items()}
+    return terms.remembered(read, {**accepted, **broker.config.servers})
 
 
 def install(

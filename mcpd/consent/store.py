@@ -32,8 +32,6 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.fresh = not path.exists()
-        """There was no file: whoever starts mcpd for the first time has not been asked anything yet."""
         self._connection, aside = open_database(path, SCHEMA, _PRAGMAS)
         self.problems: tuple[Problem, ...] = ()
         if aside is not None:
