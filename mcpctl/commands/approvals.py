@@ -138,16 +138,17 @@ def approve(options: Namespace) -> int:
         approval = person.fetch(mcpd, options.id)
         seen = options.seen or ("" if approval["long"] else approval["seen"])
         if not seen and person.is_there():
-            seen = approval["seen"] if person.show(approval) and sure() else ""
-            if not seen:
+            if not is_sure(approval):
                 raise CallError("cancelled", "nothing is approved")
+            seen = approval["seen"]
         found, text = mcpd.request("approvals.approve", {"id": options.id, "seen": seen}, limit)
     return answered(options, approval, found, text)
 
 
-def sure() -> bool:
+def is_sure(approval: Any) -> bool:
+    """Show all of it, and ask once more."""
     try:
-        return person.ask("approve this call, once? [y/n] ") == "y"
+        return person.show(approval) and person.ask("approve this call, once? [y/n] ") == "y"
     except person.Quit:
         return False
 

@@ -101,6 +101,47 @@ def tool(name: str = "fs__read", **fields: Any) -> dict[str, Any]:
     }
 
 
+def argument(kind: str, name: str, value: str, **fields: Any) -> dict[str, Any]:
+    """An ApprovalArgument."""
+    return {"kind": kind, "name": name, "value": value, "left_out": 0, "hidden": [], **fields}
+
+
+def approval(**fields: Any) -> dict[str, Any]:
+    """An Approval."""
+    return {
+        "id": "k7f39qpm2a",
+        "agent": "coder",
+        "session": "s1",
+        "pid": 4711,
+        "exe": "/usr/bin/claude",
+        "cwd": "/home/me/project",
+        "server": "files",
+        "runs": "npx -y server-filesystem /home/me",
+        "tool": "write",
+        "name": "files__write",
+        "method": "tools/call",
+        "description": "Writes a file.",
+        "risk": "high",
+        "question": "asked: no grant covers it",
+        "because": ["asked: no grant covers it"],
+        "once_only": False,
+        "flags": [],
+        "arguments": [argument("path", "path", "/home/me/x")],
+        "left_out": 0,
+        "cut": False,
+        "seen": "abc234",
+        "asked_at": 1e9,
+        "left": 600.0,
+        "waiting": 0,
+        **fields,
+    }
+
+
+def approval_details(text: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    """An ApprovalDetails."""
+    return {**approval(**fields), "long": fields.get("long", False), "text": text or {"path": "/home/me/x"}}
+
+
 class Raw(str):
     """A result as JSON text, sent as it is."""
 
