@@ -28,14 +28,18 @@ _NAMED_OTHERWISE = re.compile(
 )
 #: A scheme word and its credentials (RFC 9110 11.4); of other headers the whole value.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,30})[ \t]+(\S.*)", re.S)
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[a-z]+(?:[A-Z][a-z]+)*")
-_WORDS = re.compile(r"(?:(?:[A-Za-z]+|\d{1,4})(?:[ ,;:=_./+-]+|$))+")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[A-Z]?[a-z]+(?:[A-Z][a-z]{2,})+")
+_BETWEEN = re.compile(r"[^A-Za-z0-9]+")
+#: A word, some as one, a number as a year or a port has it, or too short to say anything.
+_PLAIN = re.compile(
+    r"[A-Z]?[a-z]+|[A-Z]+|[a-z]+(?:[A-Z][a-z]{2,})+|(?:[A-Z][a-z]{2,})+|[0-9]{1,5}|[A-Za-z0-9]{1,3}"
+)
 _PATH = re.compile(r"(?:~|\.{1,2})?/[\w.@+ -]+(?:/[\w.@+ -]*)*|(?:~|\.{1,2})?/")
 _HOST = re.compile(
     r"(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24}(?::\d+)?|(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?|localhost:\d+"
 )
 _EMAIL = re.compile(r"[\w.+-]+@(?:[\w-]+\.)+[A-Za-z]{2,24}")
-_NUMBER = re.compile(r"[+-]?[\d.,:_-]+")
+_NUMBER = re.compile(r"[+-]?[\d.,:_-]+|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-][\d:]+)?")
 _RANDOM = re.compile(r"(?=[^/]*[a-z])(?=[^/]*[A-Z])(?=[^/]*\d)[^/]{16,}|[0-9a-f]{24,}|[^/ ]{40,}")
 
 
@@ -140,4 +144,5 @@ def unfit(name: str, value: str) -> str:
     for shape, words in ((_EMAIL, "an address"), (_HOST, "an address"), (_NUMBER, "a number")):
         if shape.fullmatch(value):
             return f"it is {words}"
-    return "it is made of plain words" if _WORDS.fullmatch(value) else ""
+    plain = all(_PLAIN.fullmatch(piece) for piece in _BETWEEN.split(value) if piece)
+    return "it is made of plain words" if plain else ""

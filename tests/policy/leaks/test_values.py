@@ -22,6 +22,9 @@ PLAIN = [
     ("SINCE", "2026-11-30"),
     ("GREETING", "good morning, everybody"),
     ("FILLER", "aaaaaaaaaaaa"),
+    ("V", 'a=b "c" $d'),
+    ("FLAGS", "--max-old-space-size=4096 --trace"),
+    ("TIME", "2026-11-30T17:05:00Z"),
     ("SHORT", "a1b2c3d"),
     ("GOOGLE_APPLICATION_CREDENTIALS", "/home/me/keys/service.json"),
     ("API_KEY_FILE", "/run/secrets/api_key"),
@@ -37,6 +40,9 @@ SECRET = [
     ("PIN_SECRET", "493020174"),
     ("AWS_SECRET_ACCESS_KEY", "/bPxRfiCYEX7MDENG/wJalrXUtn8FEMI/K5qLm2"),
     ("SOMETHING", "Zq8rT1vX0pLm"),
+    ("SOMETHING", "xKqWzRtYpLmNbVc"),
+    ("SOMETHING", "4f2a9c1b77de"),
+    ("SOMETHING", "c0ffee00-1234-4abc-9def-0123456789ab"),
     ("X-Api-Key", "k-4930-2017-4abc"),
 ]
 
