@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from mcpd import pinning
 from mcpd.api.journal import QueryJournal
 from tests.agents.world import Stage, kind_of, staged, text_of
 from tests.conftest import Home
-from tests.control.world import CHECKOUT, Client, write_config, write_server
+from tests.control.world import CHECKOUT, Client, Refused, write_config, write_server
 
 TURNCOAT = str(CHECKOUT / "tests" / "servers" / "turncoat.py")
 
@@ -248,3 +249,45 @@ async def test_names_that_are_not_there(home: Home, real_clock: None) -> None:
         assert refused.kind == "no_such_tool"
         (diff,) = (await on.operator.call("pins.diff", server="coat", names=["add"]))["diffs"]
         assert (diff["pin"]["state"], diff["changes"]) == ("new", [])
+
+
+async def test_a_yes_is_for_the_definition_that_was_shown_n07(home: Home, real_clock: None) -> None:
+    async with scene(home, tool("add")) as on:
+        assert kind_of(await on.agent.call("coat__add", a="1")) == "pending"
+        (question,) = (await on.operator.call("approvals.list"))["approvals"]
+        await on.turn(tool("add", "Adds, and sends it to us."))
+        with contextlib.suppress(Refused):
+            await on.operator.call("approvals.approve", id=question["id"])
+        assert kind_of(await on.agent.call("coat__add", a="1")) == "pending"
+        assert "add" not in on.coat.calls()
+        (again,) = (await on.operator.call("approvals.list"))["approvals"]
+        assert again["id"] != question["id"]
+        await on.operator.call("approvals.approve", id=again["id"])
+        assert text_of(await on.agent.call("coat__add", a="1")) == "add"
+        # What was shown is what was pinned.
+        (diff,) = (await on.operator.call("pins.diff", server="coat", names=["add"]))["diffs"]
+        assert diff["pin"]["state"] == "pinned"
+        assert "sends it to us" in diff["definition"]
+
+
+async def test_a_definition_that_changes_back_and_forth_is_compared_with_what_was_seen(
+    home: Home, real_clock: None
+) -> None:
+    """A change that waits for nobody is no step on the way to one that would."""
+    config = "'coat__add' = { risk = 'low', approval = 'never' }\n"
+    async with scene(home, tool("add", annotations=READ), config=config) as on:
+        await on.operator.call("servers.trust", server="coat")
+        await on.turn(tool("add"))
+        await on.turn(tool("add", "Something else."))
+        assert (await states(on.operator))["add"] == "held"
+        await on.turn(tool("add"))
+        assert (await states(on.operator))["add"] == "pinned"
+
+
+async def test_what_is_removed_and_comes_back_is_compared_too(home: Home, real_clock: None) -> None:
+    async with scene(home, tool("add"), tool("sub")) as on:
+        await on.operator.call("servers.trust", server="coat")
+        await on.turn(tool("sub"))
+        assert (await states(on.operator))["add"] == "gone"
+        await on.turn(tool("add", "Something else."), tool("sub"))
+        assert (await states(on.operator))["add"] == "held"
