@@ -40,7 +40,7 @@ def question(arguments: Any = None, **fields: Any) -> Question:
         "session": "s1",
         "pid": 7,
         "exe": "/usr/bin/agent",
-        "cwd": "/work",
+        "cwd": "/home/u/app",
         "name": "files__write",
         "risk": "high",
         "question": "asked",

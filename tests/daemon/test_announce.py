@@ -39,7 +39,7 @@ def question(**fields: Any) -> Question:
         "session": "s1",
         "pid": 7,
         "exe": "/usr/bin/agent",
-        "cwd": "/work",
+        "cwd": "/home/u/app",
         "name": "files__write",
         "risk": "high",
         "question": "asked: no grant covers it",
