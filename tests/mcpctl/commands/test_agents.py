@@ -36,7 +36,7 @@ def session(**fields: Any) -> dict[str, Any]:
         "agent": "coder",
         "pid": 42,
         "exe": "/usr/bin/node",
-        "cwd": "/work",
+        "cwd": "/home/u",
         "root": "",
         "began": 1e9,
         "server": "",
@@ -185,12 +185,12 @@ def test_what_a_person_should_know_is_noted(daemon: Control, folder: Path) -> No
 def test_sessions_say_who_and_where(daemon: Control, folder: Path) -> None:
     daemon.answers["agents.sessions"] = {
         "sessions": [
-            session(root="/work/app", without=["a"], off=["b"]),
+            session(root="/home/u/app", without=["a"], off=["b"]),
             session(id="s8", pid=0, exe="", server="fs"),
         ]
     }
     _, first, second = run(folder, "agents", "session").stdout.splitlines()
-    assert "/work/app" in first
+    assert "/home/u/app" in first
     assert first.endswith("a, b (switched off)")
     assert "several" in second
     assert second.endswith("(only fs)")
