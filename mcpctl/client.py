@@ -19,7 +19,7 @@ from mcpctl.errors import CallError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from mcpctl.paths import Place
@@ -42,6 +42,8 @@ class Client:
         self._last_id = 0
         self._events: list[Any] = []
         self.hello: dict[str, Any] = {}
+        self.prove: Callable[[Client, CallError], None] | None = None
+        """How to show the daemon the second factor; None where nobody can be asked for it."""
 
     def __enter__(self) -> Client:
         return self
@@ -74,16 +76,14 @@ class Client:
     def request(
         self, method: str, params: Mapping[str, object] | str | None = None, timeout: float | None = None
     ) -> tuple[Any, str]:
-        """Both. What needs the second factor is asked again once a person has typed it (n06)."""
+        """Both. What needs the second factor is asked again once `prove` has shown it (n06)."""
         try:
             return self._request(method, params, timeout)
         except CallError as error:
-            if error.kind != "factor_needed":
+            if error.kind != "factor_needed" or self.prove is None:
                 raise
             wanted = error
-        from mcpctl import factor
-
-        factor.show(self, wanted)
+        self.prove(self, wanted)
         return self._request(method, params, timeout)
 
     def _request(

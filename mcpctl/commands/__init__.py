@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, Protocol
 
+    from mcpctl.errors import CallError
+
     class Arguments(Protocol):
         """Where a command declares its arguments: argparse, or the completion's reader of them."""
 
@@ -149,6 +151,7 @@ def reach(options: Namespace, *, spawn: bool = True) -> client.Client:
     """The connection to use in a `with` statement; `--timeout` counts for the greeting too."""
     timeout = getattr(options, "timeout", None)
     mcpd = client.reach(place(options), spawn=spawn and not options.no_spawn, timeout=timeout)
+    mcpd.prove = _prove
     theirs = mcpd.hello.get("version", "")
     if theirs != __version__:
         output.note(
@@ -156,6 +159,13 @@ def reach(options: Namespace, *, spawn: bool = True) -> client.Client:
             "after `mcpctl stop` the next command starts the installed one"
         )
     return mcpd
+
+
+def _prove(mcpd: client.Client, wanted: CallError) -> None:
+    # Few commands get here.
+    from mcpctl import factor
+
+    factor.show(mcpd, wanted)
 
 
 def clock(at: float) -> str:
