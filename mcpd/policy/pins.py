@@ -41,7 +41,7 @@ _STRICTER: Final[dict[str, tuple[bool | None, ...]]] = {
 def read(entry: bytes) -> Any:
     """The value of JSON text, also where it has lone surrogates; 1.0 is 1. Raises ValueError."""
     try:
-        return json.loads(entry, parse_float=_number)
+        return json.loads(entry, parse_float=_number, parse_int=_integer)
     except RecursionError:
         raise ValueError("nested too deep") from None
 
@@ -49,6 +49,11 @@ def read(entry: bytes) -> Any:
 def _number(text: str) -> float | int:
     value = float(text)
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _integer(text: str) -> int | str:
+    """Python reads no number of more than 4,300 digits."""
+    return int(text) if len(text) < 1000 else text
 
 
 def instructions_entry(text: str) -> bytes:

@@ -7,6 +7,7 @@ rules and their rates on real tools: search-and-leaks reference 3.1 and 3.3.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -77,7 +78,12 @@ class Text(NamedTuple):
 
 def texts(entry: bytes) -> tuple[Text, ...]:
     """All strings of a definition, keys included: a model reads these as well. `entry` is its JSON text."""
-    return tuple(_strings("", msgspec.json.decode(entry)))
+    try:
+        value = msgspec.json.decode(entry)
+    except msgspec.ValidationError:
+        # A number that is too large for it; here no number counts.
+        value = json.loads(entry, parse_int=len, parse_float=len)
+    return tuple(_strings("", value))
 
 
 def _strings(where: str, value: object) -> Iterator[Text]:
