@@ -66,7 +66,7 @@ async def reload(broker: Broker) -> api.Reloaded:
         difference, changes = diff(broker.config, found), applied(broker.config, found)
         broker.accepted.put(found, waiting)
         install(broker, found, held, waiting)
-        _record(broker, "reload", changes)
+        record(broker, "reload", changes)
     log.info(
         "reloaded: %d servers added, %d changed, %d removed, %d problems",
         len(difference.added),
@@ -145,14 +145,10 @@ def _narrow(broker: Broker, running: Config, read: Config, by: str, *, connect: 
     narrowed, held = _narrowed(broker, running, read)
     names = {*running.servers, *running.faulty}
     waiting = {name: read.servers[name] for name in held if name not in names and name in read.servers}
-    for name in sorted(held.keys() - broker.held.keys()):
-        log.warning("MCP '%s': held: %s", name, held[name])
-        broker.journal.record(
-            Entry(kind="change", method=by, server=name, outcome="held", because=held[name][:2000])
-        )
+    _tell(broker, by, held)
     changes = applied(broker.config, narrowed) if by == "watch" else ()
     install(broker, narrowed, held, waiting, connect=connect)
-    _record(broker, by, changes)
+    record(broker, by, changes)
 
 
 def _narrowed(broker: Broker, running: Config, read: Config) -> Narrowed:
@@ -228,18 +224,13 @@ def launched(broker: Broker, server: Server, found: terms.Launched) -> str:
     """Note what the launcher of a server starts now; why the server must not run by that, which is ended then
     (n09). For `Fleet.launched`."""
     name = server.name
-    before = broker.launches.held(server)
     try:
         broker.launches.note(server, found, filed=bool(filed(broker, name)))
     except Failure as failure:
         log.warning("%s", failure.message)
     why = broker.launches.held(server)
-    if why and why != before:
-        log.warning("MCP '%s': held: %s", name, why)
-        broker.journal.record(
-            Entry(kind="change", method="launch", server=name, outcome="held", because=why[:2000])
-        )
     if why:
+        _tell(broker, "launch", {name: why})
         install(broker, broker.config, broker.held, broker.waiting)
     return why
 
@@ -253,9 +244,17 @@ def keep_accepted(broker: Broker) -> None:
             log.warning("%s", failure.message)
 
 
-def _record(broker: Broker, by: str, changes: Sequence[Applied]) -> None:
+def record(broker: Broker, by: str, changes: Sequence[Applied]) -> None:
     """What changed, for the journal (n12); who asked for it is an entry of its own."""
     for change in changes:
-        broker.journal.record(
-            Entry(kind="change", method=by, because=f"{change.place}: {change.what}"[:2000])
-        )
+        broker.journal.record(Entry(kind="change", method=by, because=f"{change.place}: {change.what}"))
+
+
+def _tell(broker: Broker, by: str, held: Mapping[str, str]) -> None:
+    """Say, once, what of a server waits, in the log and in the journal."""
+    for name, why in sorted(held.items()):
+        if broker.held.get(name) != why:
+            log.warning("MCP '%s': held: %s", name, why)
+            broker.journal.record(
+                Entry(kind="change", method=by, server=name, outcome="held", because=why[:2000])
+            )
