@@ -34,7 +34,7 @@ class Flag(msgspec.Struct, frozen=True):
     """One thing to know before anybody says yes."""
 
     code: str
-    """A stable word: "hidden", "payload", "shadow", "imitation", or a rule of `phrases`, "long"."""
+    """A stable word: one of `_SAID`, or the name of another rule of `phrases`."""
     hard: bool
     where: str
     """Where it stands, such as "inputSchema.properties.path.description"."""
@@ -66,6 +66,7 @@ _SAID: Final = {
     "shadow": "another server's tool",
     "imitation": "a likeness to another server's tool",
     "long": "a very long text",
+    "look_alikes": "letters of another alphabet that look like these",
 }
 
 
@@ -124,18 +125,31 @@ def soft(entry: bytes) -> tuple[Flag, ...]:
     """The phrases in a definition that a person should have read; 0.1 ms a tool, so for where one looks."""
     strings, beyond = _beginning(texts(entry))
     # Most have none, and one text is searched faster than many.
-    if not beyond and not phrases.find(phrases.folded("\n\n".join([each.text for each in strings]))):
+    whole = "\n\n".join([each.text for each in strings])
+    mixed = not whole.isascii() and _MIXED.search(whole)
+    if not beyond and not mixed and not phrases.find(phrases.folded(whole)):
         return ()
     found: dict[str, Flag] = {}
     if beyond:
         words = f"its text goes on for {beyond:,} characters after those that were looked at"
         found["long"] = Flag("long", False, _place(strings[-1].where), words)
     for where, text in strings:
+        if mixed and (odd := _MIXED.search(text)):
+            words = _shown(text, odd.start(), odd.end())
+            found.setdefault("look_alikes", Flag("look_alikes", False, _place(where), words))
         folded = phrases.folded(text)
         for phrase in phrases.find(folded):
             words = _shown(folded, phrase.at, phrase.end)
             found.setdefault(phrase.code, Flag(phrase.code, False, _place(where), words))
     return tuple(found.values())[:_MOST]
+
+
+#: Letters that look like Latin ones: Cyrillic, Armenian, full-width, mathematical, and some Greek ones.
+_ALIKE: Final = (
+    "\u0400-\u052f\u0531-\u0587\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7cb"
+    "\u0391\u0392\u0395-\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03b1\u03b9\u03bd\u03bf\u03c1"
+)
+_MIXED: Final = re.compile(f"[A-Za-z][{_ALIKE}]|[{_ALIKE}][A-Za-z]")
 
 
 def _beginning(strings: tuple[Text, ...]) -> tuple[list[Text], int]:
