@@ -229,32 +229,17 @@ async def _heed_signals(
 ) -> None:
     """SIGTERM and SIGINT stop, SIGHUP reads the files again. In force until everything has ended.
 
-    In a terminal SIGHUP says that its window was closed. A reload accepts what is held, and nobody asked for
-    that then.
+    Nobody can tell who has sent a signal: an agent, or the terminal whose window was closed. So SIGHUP
+    applies what narrows alone, as the watcher does (a03, n06).
     """
-    terminal = _has_terminal()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         task_status.started()
         async for signum in received:
-            if signum != signal.SIGHUP:
+            if signum == signal.SIGHUP:
+                log.info("read the files again for a SIGHUP; what gives more waits for: mcpctl reload")
+                await applying.watched(broker)
+            else:
                 broker.stop.set()
-                continue
-            if terminal:
-                log.info("the terminal was closed; mcpd goes on (mcpctl reload reads the files again)")
-                continue
-            try:
-                await applying.reload(broker)
-            except Failure as failure:
-                log.error("not reloaded: %s", failure.message)
-
-
-def _has_terminal() -> bool:
-    """Whether we belong to a terminal, which sends SIGHUP when it goes, whatever standard input is."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True
 
 
 async def _look_after(
