@@ -76,10 +76,10 @@ def _assigned(telling: Telling, least: int) -> Look:
     """`telling`: whether what stands before the word makes it a secret's; `least`: bytes of a value."""
 
     def look(text: bytes, start: int, end: int) -> Span | None:
-        rest = _REST.match(text, end)
-        if rest is None or not telling(text[max(0, start - 24) : start]):
+        if not telling(text[max(0, start - 24) : start]):
             return None
-        if rest[1] and _ABOUT.match(rest[1]):
+        rest = _REST.match(text, end)
+        if rest is None or (rest[1] and _ABOUT.match(rest[1])):
             return None
         value = rest[2].rstrip(b".:!?&")
         if len(value) < least or not _random(value, rest[3]):

@@ -98,5 +98,10 @@ TOKENS: dict[str, Callable[[Source], str]] = {
     "replicate-token": lambda s: "r8_" + s.of(ALNUM, 37),
     "wandb-key": lambda s: "wandb_v1_" + s.of(URL, 77),
     "yandex-key": lambda s: "AQVN" + s.of(URL, 36),
+    "discord-token": lambda s: f"MT{s.of(ALNUM, 24)}.{s.of(URL, 6)}.{s.of(URL, 38)}",
+    "firebase-key": lambda s: f"AAAA{s.of(URL, 7)}:APA91b{s.of(URL, 134)}",
+    "rapidapi-key": lambda s: f"{s.of(HEX, 10)}msh{s.of(HEX, 15)}p1{s.of(HEX, 6)}jsn{s.of(HEX, 12)}",
+    "tencent-key": lambda s: "AKID" + s.of(ALNUM, 32),
+    "zoho-token": lambda s: f"1000.{s.of(HEX, 32)}.{s.of(HEX, 32)}",
     "age-key": lambda s: "AGE-SECRET-KEY-1" + s.of("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58),
 }
