@@ -136,6 +136,11 @@ class Rows(Mapping[str, Row]):
             row = self._made[name] = kind(key, name, agent, offer, tool, config)
         return row
 
+    def find(self, name: str) -> Row | None:
+        """The same where there is one: what every call asks."""
+        row = self._made.get(name)
+        return row if row is not None or name not in self.places else self[name]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.places)
 
@@ -316,7 +321,7 @@ class View:
         """Whether the row is one of this very view."""
         if isinstance(row, Native):
             return self._natives.get((row.upstream.name, row.tool.name, row.method)) is row
-        return self.rows.get(row.name) is row
+        return self.rows.find(row.name) is row
 
 
 class Views:
