@@ -24,7 +24,6 @@ from mcpd.config.change import WAITS, applied
 from mcpd.config.entry import pattern_problem
 from mcpd.config.spec import Agent, Config
 from mcpd.errors import Failure
-from mcpd.journal import Entry
 from mcpd.policy import lists
 from mcpd.policy.patterns import Known, pattern_for, unmatched
 from mcpd.policy.terms import Risk
@@ -258,10 +257,7 @@ def _no_entry(broker: Broker, name: str) -> Failure:
 def _install(broker: Broker, config: Config, by: str) -> None:
     changes = applied(broker.config, config)
     applying.install(broker, config, broker.held, broker.waiting)
-    for change in changes:
-        broker.journal.record(
-            Entry(kind="change", method=by, because=f"{change.place}: {change.what}"[:2000])
-        )
+    applying.record(broker, by, changes)
     # A server that an attached agent may use now is connected once where nobody knows its tools (D5).
     for session in broker.sessions.values():
         with suppress(Failure):  # its agent is gone

@@ -23,7 +23,7 @@ def record(journal: Journal, event: Event) -> None:
             tool=bound.tool,
             method=bound.method,
             risk=question.risk,
-            because="; ".join(question.because)[:2000],
+            because="; ".join(question.because),
             outcome=event.outcome,
             approval=event.id,
             pin=bound.pin,

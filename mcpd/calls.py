@@ -19,7 +19,7 @@ from mcpd.journal import Entry
 from mcpd.permit import Permit, obtain
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
-from mcpd.rows import Following, Native, Row
+from mcpd.rows import Following, Native, Row, chain
 from mcpd.tasks import Held, Making, Told, take
 from mcpd.transport.pending import Asker
 from mcpd.upstream.drive import Await, Drive, Make
@@ -117,9 +117,7 @@ async def call(
                 tool=row.tool.name,
                 method=row.method,
                 decision=permit.decision,
-                because=row.because
-                if permit.because is row.decision.because
-                else "; ".join(permit.because)[:2000],
+                because=row.because if permit.because is row.decision.because else chain(permit.because),
                 risk=row.ruling.risk,
                 rule=row.ruling.approval,
                 approval=permit.approved,

@@ -189,7 +189,7 @@ def _record(broker: Broker, by: Caller, grant: Grant, outcome: str, proof: str) 
             exe=by.exe,
             server=grant.server,
             tool=grant.tool,
-            because=grant.words[:2000],
+            because=grant.words,
             outcome=outcome,
             destination=grant.destination,
             grant=grant.id,

@@ -192,7 +192,7 @@ def _record(
             server=server.name,
             tool=place.name or place.kind,
             method=place.kind,
-            because=because[:2000],
+            because=because,
             outcome=outcome,
             destination=server.destination,
             pin=digest,

@@ -361,7 +361,7 @@ class Following(Native):
 
 def chain(because: tuple[str, ...]) -> str:
     """The rules of a decision in one line, for the journal."""
-    return "; ".join(because)[:2000]
+    return "; ".join(because)
 
 
 def _unasked(decision: Decision, why: str) -> Decision:

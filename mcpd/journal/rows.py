@@ -13,6 +13,8 @@ from mcpd.journal.shape import LARGEST, shape
 
 KEPT = 16 << 10
 """Characters kept of arguments, where they are kept at all."""
+CHAIN = 2000
+"""Characters kept of the rules that decided, or of what happened."""
 
 _DIGEST, _SHAPE, _ARGUMENTS, _TOOL, _BECAUSE, _FINDINGS = map(
     Entry.__struct_fields__.index, ("digest", "shape", "arguments", "tool", "because", "findings")
@@ -62,9 +64,9 @@ class Rows:
             row[_SHAPE] = self._clean(shape(arguments))
             if self._keep:
                 row[_ARGUMENTS] = self._whole(arguments)
+        row[_BECAUSE] = self._clean(entry.because)[:CHAIN]
         if self._redactor is not None:
             row[_TOOL] = self._clean(entry.tool)
-            row[_BECAUSE] = self._clean(entry.because)
             row[_FINDINGS] = self._clean(entry.findings)
         return row
 

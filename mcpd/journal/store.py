@@ -84,7 +84,7 @@ def kept(settings: Settings) -> Keep:
 
 
 class Store:
-    """The database itself. `keep` and `redact` may be exchanged at any time, whole."""
+    """The database itself. `keep` and `redactor` may be exchanged at any time, whole."""
 
     def __init__(self, path: Path, keep: Keep) -> None:
         self.problems: tuple[Problem, ...] = ()

@@ -14,7 +14,7 @@ import pytest
 from mcpd.api.journal import QueryJournal, Recorded
 from mcpd.config.spec import Settings
 from mcpd.journal import Entry
-from mcpd.journal.rows import KEPT, Waiting
+from mcpd.journal.rows import CHAIN, KEPT, Waiting
 from mcpd.journal.shape import LARGEST
 from mcpd.journal.store import Keep, Store, kept
 
@@ -98,6 +98,14 @@ def test_foreign_texts_pass_the_redactor(tmp_path: Path) -> None:
     assert (entry.tool, entry.because, entry.findings) == ("t [SECRET]", "b [SECRET]", "[SECRET]")
     assert entry.shape == '{"[SECRET]":"number"}'
     assert stored(store, Entry(server="fs", tool="odd \ud800")).tool == "odd ?"
+    store.close()
+
+
+def test_a_long_chain_is_cut_after_it_was_redacted(tmp_path: Path) -> None:
+    store = Store(tmp_path / "j.db", Keep())
+    store.redactor = Redactor()
+    because = "x" * (CHAIN - 2) + SECRET
+    assert stored(store, Entry(server="fs", because=because)).because == "x" * (CHAIN - 2) + "[S"
     store.close()
 
 
