@@ -24,7 +24,7 @@ async def prove(operator: Operator, params: Passphrase) -> Empty:
 
 
 async def put(operator: Operator, params: Passphrase) -> Factor:
-    """Raises Failure `factor_needed` where the one that is set was not shown, and what `Factor.set` raises."""
+    """Raises Failure `factor_needed` where the one that is set was not shown, and as `Factor.set` does."""
     _check_shown(operator)
     await operator.broker.factor.set(params.passphrase)
     return _told(operator)
