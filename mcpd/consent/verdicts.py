@@ -34,7 +34,8 @@ def refusal(name: str, question: Question, outcome: Outcome, refused: float) -> 
         case "muted":
             return muted(question.bound.agent)
         case _:
-            return Failure("stopping", f'denied: mcpd stops, and nobody has approved the call of "{tool}"')
+            message = f'denied: mcpd stops, and nobody has approved this call of "{tool}"'
+            return Failure("stopping", message, approval=name)
     return Failure("denied", message, hint=hint, approval=name)
 
 
