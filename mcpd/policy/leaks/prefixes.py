@@ -69,6 +69,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape(
         "aws-bedrock-key", "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t", f"{_B}{{40,}}={{0,3}}", "gitleaks"
     ),
+    Shape("aws-key-id", "A3T", "[A-Z0-9][A-Z2-7]{16}", "gitleaks aws-access-token"),
     Shape("aws-key-id", "AKIA ASIA ABIA ACCA", "[A-Z2-7]{16}", "docs: AWS IAM identifiers"),
     Shape("axiom-token", "xaat- xapt-", _ID, "docs: Axiom"),
     Shape(
@@ -96,7 +97,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
         "Q~",
         "[A-Za-z0-9_~.-]{31,34}",
         "gitleaks azure-ad-client-secret",
-        before=f"{_A}{{3}}[0-9]",
+        before="[A-Za-z0-9_~.]{3}[0-9]",
     ),
     Shape("baidu-key", "ALTAK", f"{_A}{{16,}}", "docs: Baidu Cloud"),
     Shape("bitbucket-password", "ATBB", f"{_A}{{24,}}", "docs: Atlassian"),
@@ -134,6 +135,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape("deepseek-key", "sk-", f"{_H}{{32}}", "docs: DeepSeek"),
     Shape("defined-token", "dnkey-", f"{_A}{{26}}-{_A}{{52}}", "gitleaks defined-networking-api-token"),
     Shape("deno-token", "ddp_ ddo_ dd0_ ddw_", f"{_A}{{36,}}", "docs: Deno Deploy"),
+    Shape("dependency-track-key", "odt_", f"{_A}{{32,}}", "docs: Dependency-Track"),
     Shape("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", f"{_H}{{64}}", "docs: DigitalOcean"),
     Shape(
         "discord-token",
@@ -214,6 +216,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape("mongodb-secret", "mdb_sa_sk_", f"{_W}{{40}}", "docs: MongoDB Atlas"),
     Shape("neon-key", "napi_", f"{_L}{{60,}}", "docs: Neon"),
     Shape("netlify-token", "nfp_ nfc_ nfo_ nfu_ nfb_", f"{_A}{{36,}}", "docs: Netlify"),
+    Shape("newrelic-key", "NRAA-", f"{_H}{{27}}", "docs: New Relic"),
     Shape("newrelic-key", "NRAK- NRBR- NRRA- NRSP-", f"{_A}{{27,42}}", "docs: New Relic"),
     Shape("newrelic-key", "NRII- NRIQ-", f"{_W}{{32}}", "docs: New Relic"),
     Shape("newrelic-license", "FFFFNRAL", "", "docs: New Relic", before=f"{_H}{{32}}"),
@@ -299,7 +302,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape("supabase-token", "sbp_", f"(?:oauth_|v0_)?{_H}{{40}}", "docs: Supabase"),
     Shape("tailscale-key", "tskey-", f"[a-z]{{3,12}}-{_A}{{10,20}}-{_A}{{20,}}", "docs: Tailscale"),
     Shape("tavily-key", "tvly-", f"(?:dev-|prod-)?{_W}{{28,}}", "docs: Tavily"),
-    Shape("telegram-token", ":AA", f"{_W}{{33}}", "docs: Telegram bots", before="[0-9]{8,10}"),
+    Shape("telegram-token", ":AA", f"{_W}{{32,34}}", "docs: Telegram bots", before="[0-9]{8,10}"),
     Shape("telnyx-key", "KEY", f"{_H}{{32}}_{_W}{{22}}", "docs: Telnyx"),
     Shape("tencent-key", "AKID", f"{_A}{{32}}", "docs: Tencent Cloud"),
     Shape("terraform-token", ".atlasv1.", f"{_W}{{60,}}", "docs: HashiCorp", before=f"{_A}{{14}}"),

@@ -41,6 +41,17 @@ def _private_key(text: bytes, start: int, end: int) -> Span | None:
     return (head.start(), stop) if line is not None and genuine(line[0]) else None
 
 
+_ENCODED: Final = Lazy(rb"[A-Za-z0-9+/=_-]{60,32000}+")
+
+
+def _encoded_key(text: bytes, start: int, end: int) -> Span | None:
+    """The same in base64, as Kubernetes and variables of CI have it."""
+    match = _ENCODED.compiled.match(text, start)
+    if match is None or b"PRIVATE KEY" not in _decoded(match[0][:80]):
+        return None
+    return match.span()
+
+
 _TOKEN: Final = Lazy(
     rb"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2}"
 )
@@ -218,6 +229,7 @@ def _webhook(type_: str, literal: bytes, follows: bytes, source: str) -> Rule:
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule("private-key", 2, (b"PRIVATE KEY",), _private_key, "RFC 7468"),
+    Rule("private-key", 2, (b"LS0tLS1CRUdJTi",), _encoded_key, "RFC 7468, RFC 4648"),
     Rule("jwt", 2, (b"eyJ",), _signed_token, "RFC 7519"),
     Rule("url-password", 2, (b"://",), _url_password, "RFC 3986 3.2.1"),
     Rule("bearer-token", 2, (b"earer", b"EARER"), _bearer, "RFC 6750"),
