@@ -402,7 +402,7 @@ def shown(fleet: Fleet, agent: Agent, key: ViewKey) -> list[Upstream]:
 def offers(fleet: Fleet, trust: Trust, pins: Reviews, agent: Agent, key: ViewKey) -> dict[str, Offer]:
     """Those of them whose catalogue is known, by name, each by the instance that the agent uses there."""
     found: dict[str, Offer] = {}
-    others = cache(partial(_all_tools, fleet))
+    others = cache(partial(all_tools, fleet))
     for main in shown(fleet, agent, key):
         upstream = fleet.at(main, agent.name, key.root) if main.catalog is not None else main
         catalog = upstream.catalog
@@ -415,7 +415,7 @@ def offers(fleet: Fleet, trust: Trust, pins: Reviews, agent: Agent, key: ViewKey
     return found
 
 
-def _all_tools(fleet: Fleet) -> Mapping[str, tuple[Known, ...]]:
+def all_tools(fleet: Fleet) -> Mapping[str, tuple[Known, ...]]:
     """The tools of all servers, whoever may use them: what looks like one of them is to be told (n18)."""
     return poison.by_name(
         Known(main.name, tool.name, partial(described, tool))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HEAD = ("SERVER", "KIND", "NAME", "STATE", "SINCE", "WHY")
 
-ACTIONS = ("diff", "accept")
+ACTIONS = ("diff", "accept", "flags")
 
 #: Characters of what has not changed that stand on each side of what has.
 AROUND = 80
@@ -35,6 +35,8 @@ def pins(options: Namespace) -> int:
     with reach(options) as mcpd:
         if not action:
             return listed(mcpd, names[0] if names else "", options)
+        if action == "flags":
+            return flags(mcpd, names, options)
         found, text = mcpd.request(
             "pins.diff", {"server": names[0], "names": names[1:]}, options.timeout or QUICK
         )
@@ -62,6 +64,38 @@ def row(pin: Any) -> tuple[object, ...]:
         why = f"{why}; used as it was approved"
     since = clock(pin["pinned_at"]) if pin["pinned_at"] else "-"
     return (pin["server"], pin["kind"], pin["name"], pin["state"], since, why or ", ".join(pin["classes"]))
+
+
+def flags(mcpd: Client, names: list[str], options: Namespace) -> int:
+    """What in a server's definitions a person should know of."""
+    if len(names) > 1:
+        raise CallError("usage", "flags are of one server", "mcpctl pins flags SERVER")
+    found, text = mcpd.request("pins.flags", {"server": names[0]}, options.timeout or QUICK)
+    if options.json:
+        output.say_json(text)
+        return DONE
+    for definition in found["definitions"]:
+        output.say(output.visible(called(definition)))
+        for each in definition["flags"]:
+            output.say(flag(each))
+    if found["more"]:
+        output.note(f"{output.plural(found['more'], 'more definition')} with flags")
+    if not found["definitions"]:
+        output.note(f'nothing in the definitions of "{names[0]}" is known to speak against them')
+    return DONE
+
+
+def called(definition: Any) -> str:
+    name = definition["name"]
+    return f'{definition["kind"]} "{name}"' if name else str(definition["kind"])
+
+
+def flag(found: Any) -> str:
+    """A line about something in a definition; two marks for what holds it."""
+    mark = "!!" if found["hard"] else "!"
+    return output.visible(
+        f'  {mark} {found["code"].replace("_", " ")} in {found["where"]}: "{found["words"]}"'
+    )
 
 
 def shown(found: Any, text: str, server: str, options: Namespace) -> int:
@@ -136,14 +170,9 @@ def digest(found: Any) -> str:
 def report(diff: Any) -> Iterator[str]:
     """A definition's differences, in lines fit for a terminal."""
     pin = diff["pin"]
-    called = f'{pin["kind"]} "{pin["name"]}"' if pin["name"] else pin["kind"]
     state = f"waits: {pin['why']}" if pin["why"] else f"is {pin['state']}"
-    yield output.visible(f'{called} of server "{pin["server"]}" {state}')
-    for flag in (*pin["flags"], *diff["phrases"]):
-        mark = "!!" if flag["hard"] else "!"
-        yield output.visible(
-            f'  {mark} {flag["code"].replace("_", " ")} in {flag["where"]}: "{flag["words"]}"'
-        )
+    yield output.visible(f'{called(pin)} of server "{pin["server"]}" {state}')
+    yield from map(flag, (*pin["flags"], *diff["phrases"]))
     for change in diff["changes"]:
         yield output.visible(f"  {change['kind']}: {change['where'] or 'spelling'}")
         yield from ("    " + line for line in words(change["pieces"]).splitlines())
@@ -171,7 +200,7 @@ def _pins(arguments: Arguments) -> None:
         "words",
         nargs="*",
         metavar="SERVER",
-        help="a server; or diff or accept, a server, and names of its tools",
+        help="a server; or diff, accept or flags, a server, and names of its tools",
     )
     arguments.add_argument(
         "--shown", metavar="DIGEST", help="accept what was shown under this, without asking"
@@ -184,6 +213,6 @@ COMMANDS = (
         "pins",
         pins,
         _pins,
-        usage="mcpctl pins [SERVER | diff SERVER [NAME ...] | accept SERVER [NAME ...]] [options]",
+        usage="mcpctl pins [SERVER | diff SERVER [NAME ...] | accept SERVER [NAME ...] | flags SERVER]",
     ),
 )

@@ -21,6 +21,7 @@ def trust(options: Namespace) -> int:
     with reach(options) as mcpd:
         _, text = mcpd.request("servers.trust", {"server": options.server}, options.timeout or SLOW)
         found = every_tool(mcpd, {"server": options.server}, options.timeout or SLOW).entries
+        flagged, _ = mcpd.request("pins.flags", {"server": options.server}, options.timeout or QUICK)
     if options.json:
         output.say_json(text)
         return DONE
@@ -29,6 +30,9 @@ def trust(options: Namespace) -> int:
     if free:
         names = ", ".join(map(str, free[:12])) + (" ..." if len(free) > 12 else "")
         output.say(output.visible(f"  no question for {len(free)} of {len(found)} tools: {names}"))
+    if flagged["definitions"]:
+        count = output.plural(len(flagged["definitions"]) + flagged["more"], "definition")
+        output.note(f"read what is said in {count}: mcpctl pins flags {options.server}")
     return DONE
 
 

@@ -55,6 +55,19 @@ class PinList(msgspec.Struct, frozen=True):
     """Further ones that were left out."""
 
 
+class Flagged(msgspec.Struct, frozen=True):
+    kind: Kind
+    name: str
+    flags: tuple[Flag, ...]
+    """Hard ones first."""
+
+
+class FlaggedPins(msgspec.Struct, frozen=True):
+    definitions: tuple[Flagged, ...]
+    more: int
+    """Further definitions with flags that were left out."""
+
+
 class DiffPins(Params, frozen=True, kw_only=True):
     server: str
     names: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()

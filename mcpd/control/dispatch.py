@@ -186,6 +186,8 @@ METHODS: Mapping[str, Method] = {
 
     "pins.list": Method(of_pins.list_pins, pins.ListPins, pins.PinList, "read", "no_such_server",
         "Definitions that were seen by a person, and those that wait for one, up to 500 an answer."),
+    "pins.flags": Method(of_pins.flags, servers.ServerName, pins.FlaggedPins, "read", "no_such_server",
+        "What in a server's definitions a person should know of before trusting it."),
     "pins.diff": Method(of_pins.diff, pins.DiffPins, pins.PinDiffs, "read", "no_such_server no_such_tool",
         "What waits of a server, or what is named, beside what was seen of it; 50 definitions at most."),
     "pins.accept": Method(of_pins.accept, pins.AcceptPins, pins.Accepted, "widen",

@@ -61,6 +61,7 @@ ACCESS = {
     "sessions.switch": "narrow",
     "pins.list": "read",
     "pins.diff": "read",
+    "pins.flags": "read",
     "pins.accept": "widen",
     "policy.explain": "read",
     "policy.replay": "read",

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from mcpd import pinning
-from mcpd.api.pins import Accepted, AcceptPins, DiffPins, ListPins, PinDiffs, PinList
+from mcpd.api.pins import Accepted, AcceptPins, DiffPins, FlaggedPins, ListPins, PinDiffs, PinList
+from mcpd.api.servers import ServerName
 from mcpd.control.operator import Operator
 
 
 async def list_pins(operator: Operator, params: ListPins) -> PinList:
     return pinning.list_pins(operator.broker, params.server)
+
+
+async def flags(operator: Operator, params: ServerName) -> FlaggedPins:
+    return await pinning.flagged(operator.broker, params.server)
 
 
 async def diff(operator: Operator, params: DiffPins) -> PinDiffs:

@@ -148,6 +148,30 @@ def test_at_a_terminal_the_person_is_asked(daemon: Control, folder: Path) -> Non
     assert '1 definition of "calc" accepted' in text
 
 
+def test_what_is_to_be_known_before_trust(daemon: Control, folder: Path) -> None:
+    hard = {"code": "hidden", "hard": True, "where": "description", "words": "A[hidden tag: 3 characters]"}
+    daemon.answers["pins.flags"] = {
+        "definitions": [
+            {"kind": "tool", "name": "add\u202e", "flags": [hard, PHRASE]},
+            {"kind": "instructions", "name": "", "flags": [PHRASE]},
+        ],
+        "more": 2,
+    }
+    done = run(folder, "pins", "flags", "calc")
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        'tool "add\\u202e"',
+        '  !! hidden in description: "A[hidden tag: 3 characters]"',
+        '  ! override in description: "ignore the user"',
+        "instructions",
+        '  ! override in description: "ignore the user"',
+    ]
+    assert done.stderr == "mcpctl: 2 more definitions with flags\n"
+    daemon.answers["pins.flags"] = {"definitions": [], "more": 0}
+    assert "nothing in the definitions" in run(folder, "pins", "flags", "calc").stderr
+    assert run(folder, "pins", "flags", "calc", "add").returncode == 2
+
+
 def test_nothing_waits(daemon: Control, folder: Path) -> None:
     daemon.answers["pins.diff"] = {"diffs": [], "more": 0}
     for action in ("diff", "accept"):

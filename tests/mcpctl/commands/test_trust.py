@@ -28,6 +28,7 @@ REVIEW = {
 
 def test_trust_says_what_needs_no_question_now(daemon: Control, folder: Path) -> None:
     daemon.answers["servers.trust"] = server(trusted=True)
+    daemon.answers["pins.flags"] = {"definitions": [], "more": 0}
     daemon.answers["tools.list"] = {
         "tools": [tool(tool="read", approval="never"), tool(tool="write", approval="always")],
         "next_cursor": "",
@@ -39,7 +40,11 @@ def test_trust_says_what_needs_no_question_now(daemon: Control, folder: Path) ->
         '"fs" is trusted, where it is now',
         "  no question for 1 of 2 tools: read",
     ]
+    assert done.stderr == ""
     assert json.loads(run(folder, "trust", "fs", "--json").stdout)["trusted"] is True
+    odd = {"kind": "tool", "name": "read", "flags": []}
+    daemon.answers["pins.flags"] = {"definitions": [odd], "more": 2}
+    assert "read what is said in 3 definitions: mcpctl pins flags fs" in run(folder, "trust", "fs").stderr
     daemon.answers["servers.trust"] = Refusal("refused", 'cannot trust "fs": held', hint="mcpctl accept fs")
     done = run(folder, "trust", "fs")
     assert done.returncode == 4

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.policy.words import Piece, word_diff
+from mcpd.policy.textdiff import Piece, word_diff
 
 
 def test_an_insertion() -> None:
