@@ -40,13 +40,13 @@ async def explain_request(broker: Broker, row: Row, wanted: api.Explain) -> api.
     of_row = (server.name, row.tool, row.names, server.policy, config.tool_policies, config.settings)
     case = Case(
         facts=facts,
-        chain=rules.chain(*of_row, trusted=row.trusted),
+        chain=rules.chain(*of_row, trusted=row.trusted, doubtful=row.doubtful),
         name=row.name,
         limits=Limits(agent.name, agent.max_risk, agent.auto_approve),
         barred=barred(agent, server.name, row.tool.name),
         unbar=_unbar(agent, row),
         turn=_turn(row),
-        turned=rules.resolve(*of_row, trusted=not row.trusted),
+        turned=rules.resolve(*of_row, trusted=not row.trusted, doubtful=row.doubtful),
     )
     found = explain(case, row.decided)
     return api.Explained(

@@ -170,8 +170,25 @@ class Row:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names by which a pattern may mean it (a26)."""
-        return _spellings(self.agent, (self.upstream.name, self.tool.name), self.name, self.key[1])
+        """The names by which a pattern means it (a26), whatever the view.
+
+        A tool's bare name is none of them: a server could call its tool like another server's.
+        """
+        pair, spelling = (self.upstream.name, self.tool.name), self.agent.spelling
+        sure = (names.original(*pair), names.export(*pair), *_marked(self.agent, pair))
+        if spelling == "server__tool" or self.doubtful:
+            return sure
+        return (*sure, names.export(*pair, spelling))
+
+    @property
+    def doubtful(self) -> str:
+        """The name in its agent's spelling, where a tool of another server could have that as well (D2)."""
+        spelling, server = self.agent.spelling, self.upstream.name
+        if spelling == "server__tool":
+            return ""
+        name = names.export(server, self.tool.name, spelling)
+        others = (names.prefix(other, spelling) for other in self._config.servers if other != server)
+        return name if any(name.startswith(head) for head in others) else ""
 
     @property
     def destination(self) -> str:
@@ -230,6 +247,7 @@ class Row:
                 self._config.tool_policies,
                 self._config.settings,
                 trusted=self.trusted,
+                doubtful=self.doubtful,
             )
         return self._ruling
 
@@ -435,15 +453,6 @@ def barred(agent: Agent, server: str, tool: str) -> str:
     pair = (server, tool)
     exported = names.export(*pair, agent.spelling)
     return rules.barred(agent, (names.original(*pair), exported, *_marked(agent, pair)))
-
-
-def _spellings(agent: Agent, pair: names.Pair, name: str, only: str) -> tuple[str, ...]:
-    """The names by which a policy's pattern may mean a tool (a26); `name` is what the agent calls it.
-
-    A tool's bare name is none of them: a server could call its tool like another server's.
-    """
-    usual = (names.original(*pair), names.export(*pair), *_marked(agent, pair))
-    return usual if only else (*usual, name)
 
 
 def _marked(agent: Agent, pair: names.Pair) -> tuple[str, ...]:

@@ -161,3 +161,19 @@ async def test_of_high_risk_the_last_decision_is_on_record_before_the_call_n12(
         await ear.hear("heard", method="tools/call")
         [entry, *_] = await stage.journal(kind="decision", tool="nap")
         assert 'tool policy "lively__*"' in entry.because
+
+
+@pytest.mark.parametrize("pattern", ["lively__echo", "mcp_lively_echo", "mcp_lively_*"])
+@pytest.mark.parametrize("shown", [{}, {"server": "lively"}])
+async def test_a_policy_counts_however_the_agent_attaches_a26(
+    home: Home, real_clock: None, pattern: str, shown: dict[str, str]
+) -> None:
+    """Who chooses to be shown one server with its own names chooses no other policy by that."""
+    config = "[agents.coder]\nspelling = 'mcp_server_tool'\n"
+    config += f"[tool_policies]\n'{pattern}' = {{ approval = 'deny' }}\n"
+    async with asking(home, config, approval="never") as (stage, ear):
+        agent = await stage.attach("coder", **shown)
+        name = "echo" if shown else "mcp_lively_echo"
+        assert kind_of(await agent.call(name, text="hello")) == "denied"
+        await agent.ask("ping")
+        assert heard(ear) == []

@@ -380,6 +380,44 @@ def test_an_agents_own_spelling_may_name_the_tool_as_well(shelf: Shelf) -> None:
     assert decision(shelf, "s__do_it") is Ask
 
 
+MCP = Agent(name="m", spelling="mcp_server_tool", auto_approve=("mcp_a_b_c",))
+EVERYWHERE = [("", ()), ("a", ()), ("", ("a_b",))]
+
+
+@pytest.mark.parametrize(("only", "left_out"), EVERYWHERE)
+def test_a_name_that_two_servers_tools_could_have_denies_both_and_allows_neither_d2(
+    shelf: Shelf, only: str, left_out: tuple[str, ...]
+) -> None:
+    """Whatever else is shown, is running or has its catalogue known: an agent chooses its listing itself."""
+    shelf.offer("a", catalog("b_c"))
+    shelf.offer("a_b", catalog("c"))
+
+    def decided(**policy: Any) -> type:
+        shelf.apply(tool_policies=(("mcp_a_b_c", Policy(**policy)),))
+        rows = shelf.view(MCP, only, *left_out).rows.values()
+        [row] = [row for row in rows if row.upstream.name == "a"]
+        return type(row.decision)
+
+    assert decided(approval="deny") is Deny
+    assert decided(approval="never") is Ask
+    assert decided(risk="low") is Ask
+    shelf.apply(off=frozenset({"a_b"}))
+    assert decided(approval="never") is Ask
+    assert decided() is Ask, "auto_approve of the name"
+
+
+@pytest.mark.parametrize("only", ["", "a"])
+def test_a_name_in_the_agents_spelling_counts_in_every_view(shelf: Shelf, only: str) -> None:
+    shelf.offer("a", catalog("b_c"))
+    for policy, said in ((Policy(approval="deny"), Deny), (Policy(approval="never"), Allow)):
+        shelf.apply(tool_policies=(("mcp_a_b_c", policy),))
+        [row] = shelf.view(MCP, only).rows.values()
+        assert type(row.decision) is said
+    shelf.apply(tool_policies=(("a__b_c", Policy(risk="medium")),))
+    [row] = shelf.view(MCP, only).rows.values()
+    assert type(row.decision) is Allow, "auto_approve"
+
+
 def test_a_server_cannot_name_its_tool_into_anothers_policy(shelf: Shelf) -> None:
     shelf.offer("evil", catalog("good__read"))
     shelf.apply(tool_policies=(("good__read", Policy(approval="never")),))

@@ -107,11 +107,15 @@ def resolve(
     settings: Defaults,
     *,
     trusted: bool,
+    doubtful: str = "",
 ) -> Ruling:
     """The rules for a tool of a server (a23); the arguments are those of `chain`."""
     names, policies = tuple(spellings), tuple(tool_policies)
-    found = chain(server, tool, names, server_policy, policies, settings, trusted=trusted)
+    found = chain(server, tool, names, server_policy, policies, settings, trusted=trusted, doubtful=doubtful)
     takes, gives = _leaks(names, server_policy, policies)
+    if doubtful:
+        also = _leaks((*names, doubtful), server_policy, policies)
+        takes, gives = takes and also[0], gives and also[1]
     risk, approval, timeout = found.risk[0], found.approval[0], found.timeout[0]
     because = (
         f"risk {risk.value}: {risk.rule}",
@@ -155,13 +159,26 @@ def chain(
     settings: Defaults,
     *,
     trusted: bool,
+    doubtful: str = "",
 ) -> Chain:
     """What every rule says about a tool of a server.
 
     `spellings` are all names that a pattern may mean the tool by: the original and the
-    exported ones (a26). The order of `tool_policies` does not matter.
+    exported ones (a26). `doubtful` is one that another server's tool could have as well: by that a policy
+    can be stricter, not milder (D2). The order of `tool_policies` does not matter.
     """
     names = tuple(spellings)
+    if doubtful:
+        policies = tuple(tool_policies)
+        sure, other = (
+            chain(server, tool, each, server_policy, policies, settings, trusted=trusted)
+            for each in (names, (*names, doubtful))
+        )
+        return Chain(
+            max(sure.risk, other.risk, key=lambda said: risk_rank(said[0].value)),
+            max(sure.approval, other.approval, key=lambda said: approval_rank(said[0].value)),
+            max(sure.timeout, other.timeout, key=lambda said: timeout_rank(said[0].value)),
+        )
     matching = [(pattern, policy) for pattern, policy in tool_policies if _matches(pattern, names)]
     own = f'default_policy of server "{server}"'
     hinted = _read_hints(tool.annotations, server, settings, trusted=trusted)
