@@ -65,8 +65,9 @@ _CODE = (
     ),
     *(b"->", b"/*", b"&lt;", b"***"),
 )
-_VARIABLE = re.compile(rb"\W|\w{0,40}\$[A-Za-z_]|env\.")
-_NUMBERED = re.compile(rb"[A-Za-z]+(?:[_.-][A-Za-z]+)*[_.-]?\d{0,4}")
+_VARIABLE = re.compile(rb"[^A-Za-z0-9_+/-]|\w{0,40}\$[A-Za-z_]|env\.")
+_NAME = rb"(?:[A-Z]?[a-z]++|[A-Z]++)(?:[A-Z][a-z]{2,20}+)*+"
+_NUMBERED = re.compile(rb"%s(?:[_.-]%s)*+[_.-]?\d{0,4}" % (_NAME, _NAME))
 _ADDRESS = re.compile(rb"(?:https?|file|ftp|s3|gs|arn|urn|data):|[./~]")
 _DOTTED = re.compile(rb"(?:[A-Za-z_][A-Za-z0-9_]*\.)+[A-Za-z_][A-Za-z0-9_]*|v?\d+(?:\.\d+)+.*")
 _ID = re.compile(rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
