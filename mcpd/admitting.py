@@ -20,8 +20,9 @@ from mcpd.api.agents import AddAgent, AgentChanged, AgentDetails
 from mcpd.broker import Broker
 from mcpd.caller import DEFAULT_AGENT, Caller
 from mcpd.config import save
-from mcpd.config.change import WAITS, applied
+from mcpd.config.change import applied
 from mcpd.config.entry import pattern_problem
+from mcpd.config.narrow import WAITS
 from mcpd.config.spec import Agent, Config
 from mcpd.errors import Failure
 from mcpd.policy import lists

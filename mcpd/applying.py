@@ -19,7 +19,8 @@ from mcpd.api.servers import LeakPins, PolicyPins
 from mcpd.broker import Broker
 from mcpd.config import accepted as terms
 from mcpd.config import load
-from mcpd.config.change import Applied, Narrowed, applied, diff, keep, narrows
+from mcpd.config.change import Applied, applied, diff
+from mcpd.config.narrow import Narrowed, keep, narrows
 from mcpd.config.spec import Config, Problem, Server
 from mcpd.errors import Failure
 from mcpd.journal import Entry

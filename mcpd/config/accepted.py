@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mcpd.api.masks import mask_url
-from mcpd.config.change import WAITS
+from mcpd.config.narrow import WAITS
 from mcpd.config.spec import Config, Server
 
 #: Fields of a server that decide what runs or is contacted, and what it gets there.

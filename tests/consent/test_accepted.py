@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mcpd.config.accepted import changed_words, moved, next_step, of, remembered, with_destination_of
-from mcpd.config.change import narrows
+from mcpd.config.narrow import narrows
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Server, Settings
 from mcpd.consent.accepted import AcceptedBook
 from mcpd.consent.store import Store
