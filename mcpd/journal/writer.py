@@ -146,22 +146,24 @@ class Journal:
     async def query(self, wanted: QueryJournal = EVERYTHING) -> Page:
         """The entries that fit, those just recorded included.
 
-        Newest first, or with `wanted.after` oldest first; then it waits up to `wanted.wait` seconds for
-        one. Raises Failure("not_writable") when the file cannot be read.
+        Newest first, or with `wanted.after` oldest first. With `wanted.wait` as well it waits so many seconds
+        for the first one, and for that they come when they are written: a reader that follows must not
+        make each entry a batch of its own. Raises Failure("not_writable") when the file cannot be read.
         """
-        written = self._written
-        page = await self._search(wanted)
         if wanted.after is None or not wanted.wait:
-            return page
+            await self._flush()
+            return await self._read(wanted)
         with trio.move_on_after(wanted.wait):
-            while not page.entries:
-                await written.wait()
+            while True:
                 written = self._written
-                page = await self._search(replace(wanted, after=page.next))
-        return page
+                page = await self._read(wanted)
+                if page.entries:
+                    return page
+                wanted = replace(wanted, after=page.next)
+                await written.wait()
+        return Page([], wanted.after or 0)
 
-    async def _search(self, wanted: QueryJournal) -> Page:
-        await self._flush()
+    async def _read(self, wanted: QueryJournal) -> Page:
         return await trio.to_thread.run_sync(self._store.read, wanted)
 
     async def _flush(self, last: Waiting | None = None) -> int:

@@ -188,6 +188,7 @@ async def test_a_journal_whose_entries_get_lost_is_not_writable(tmp_path: Path) 
 async def test_a_query_can_wait_for_what_comes(tmp_path: Path, real_clock: None) -> None:
     async with running(Journal(tmp_path / "journal.db")) as journal:
         journal.record(entry("old"))
+        assert len((await journal.query()).entries) == 1
         assert (await journal.query(QueryJournal(after=1, wait=0.01))) == ([], 1)
         found: list[str] = []
 

@@ -55,6 +55,7 @@ async def test_nothing_new_is_an_answer_too(home: Home, real_clock: None) -> Non
         await world.nursery.start(world.broker.journal.run)
         world.broker.journal.record(Entry())
         operator = await world.operator()
+        assert len((await operator.call("journal.query"))["entries"]) == 1
         page = await operator.call("journal.query", after=1, wait=0.05)
         assert (page["entries"], page["next"]) == ([], 1)
 
