@@ -7,6 +7,7 @@ are told apart from strangers, as long as they live.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mcpd import processes
@@ -43,6 +44,8 @@ RELAYS = frozenset({"socat", "nc", "ncat", "netcat"})
 
 #: Launchers that are skipped above a bridge.
 SKIPPED = 8
+#: Characters of a host's command line that a person is shown.
+LONGEST = 300
 #: Processes of sessions that are over; beyond it those that have ended are forgotten.
 REMEMBERED = 256
 
@@ -67,8 +70,11 @@ class Hosts:
 
     def attached(self, session: str, pid: int) -> None:
         """A session has begun. Another process that shares it is told in the same way."""
+        known = self._attached.get(session, {})
+        if len(known) > REMEMBERED:
+            known = _living(known)
         found = {link.ident: session for link in agents_own(processes.chain(pid))}
-        self._attached[session] = _joined(self._attached.get(session, {}), found)
+        self._attached[session] = _joined(known, found)
 
     def left(self, session: str) -> None:
         """A session is over."""
@@ -112,6 +118,13 @@ def agents_own(chain: Sequence[Link]) -> tuple[Link, ...]:
     if not is_bridge(peer):
         return (peer,)
     return (peer, *_host(above))
+
+
+def host_above(pid: int) -> str:
+    """What a bridge pumps bytes for, as a command line for a person; empty for a process that is none, or
+    that has no host."""
+    own = agents_own(processes.chain(pid))
+    return (shlex.join(own[-1].argv) or own[-1].name)[:LONGEST] if len(own) > 1 else ""
 
 
 def _host(above: Sequence[Link]) -> Iterator[Link]:

@@ -75,6 +75,7 @@ class Operator:
     def authorise(self, method: str) -> None:
         """Raises Failure for what may not widen anything: `refused` for an agent's process, `factor_needed`
         for one that cannot be told from it, where a second factor is set (n06)."""
+        self.proof = ""
         hosts, pid = self.broker.hosts, self.caller.pid
         verdict = judge(pid, self._origin, processes.chain(pid), hosts.present, hosts.past, os.getuid())
         if verdict.refused:
@@ -84,8 +85,8 @@ class Operator:
                 hint="do it in a terminal that no agent has started",
             )
         if not verdict.unverified:
-            self.proof = ""
-        elif self.proven:
+            return
+        if self.proven:
             self.proof = "second_factor"
         elif self.broker.factor.is_set:
             raise Failure(

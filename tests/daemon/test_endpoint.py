@@ -223,6 +223,34 @@ async def test_a_session_knows_the_process_that_opened_it(home: Home, real_clock
             assert (session.pid, session.exe) == (os.getpid(), os.path.realpath(sys.executable))
 
 
+async def test_processes_that_share_a_session_are_all_known_as_agents_n06(
+    home: Home, real_clock: None
+) -> None:
+    async with running(home) as world:
+        endpoint = await opened(world)
+        await endpoint.open(0)
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+        }
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+        fields = {
+            "Authorization": f"Bearer {token_of(world)}",
+            "Content_Type": "application/json",
+            "Mcp_Protocol_Version": "2026-07-28",
+            "Mcp_Method": "tools/list",
+        }
+        changes = world.broker.changes.subscribe()
+        async with await trio.open_tcp_stream("127.0.0.1", endpoint.port) as stream:
+            assert b"200" in await ask(stream, "POST", "/mcp", json.dumps(request).encode(), **fields)
+            if loopback.owner_of(stream.socket) is None:  # type: ignore[arg-type]
+                pytest.skip("the kernel has no sock_diag here")
+            with changes, trio.fail_after(20):
+                while os.getpid() not in [pid for pid, _ in world.broker.hosts.present]:
+                    await anext(changes)
+
+
 async def test_a_stopped_endpoint_opens_no_more(home: Home, real_clock: None) -> None:
     async with running(home) as world:
         endpoint = Endpoint(world.broker)

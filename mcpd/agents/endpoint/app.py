@@ -135,6 +135,7 @@ class App:
         if message.method == "tools/call":
             await self._check_mirrors(head, message, room)
             room = await self._rooms.standing(agent, server, SEVERAL)  # that one may have ended meanwhile
+        self._rooms.came(room, exchange.inode)
         with room:
             # Clients of one agent know nothing of each other, and all begin with the same ids.
             on = b"%d:%b" % (next(self._posts), message.key)
@@ -173,6 +174,7 @@ class App:
                     self._rooms.close(room)
 
     async def _handshake(self, message: Message, exchange: Exchange, accepts: Accepts, room: Room) -> None:
+        self._rooms.came(room, exchange.inode)
         with room:
             if message.method and message.key:
                 await self._request(message, exchange, accepts, room)

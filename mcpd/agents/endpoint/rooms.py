@@ -13,6 +13,7 @@ from functools import partial
 import msgspec
 import trio
 
+from mcpd.agents import loopback
 from mcpd.agents.endpoint.head import Refused
 from mcpd.agents.endpoint.streams import Streams
 from mcpd.agents.identity import Peer
@@ -27,6 +28,9 @@ ROOMS = 256
 
 #: Processes of one agent that a session of stateless requests is made for.
 CLIENTS = 8
+
+#: Connections of one session whose processes are not looked for again.
+CONNECTIONS_KNOWN = 1024
 
 #: Seconds without a request or a stream after which a session ends. A host that went without DELETE leaves
 #: little behind; one that only pauses should not have to begin again.
@@ -45,6 +49,8 @@ class Room:
         self.visits = 0
         """Responses that are being sent."""
         self.used = trio.current_time()
+        self.inodes: set[int] = set()
+        """Of the connections whose process is known to have come, or is being looked for."""
 
     @property
     def agent(self) -> str:
@@ -102,6 +108,21 @@ class Rooms:
             async with self._opening:
                 room = self._standing.get((agent, server)) or await self._open("", agent, server, peer)
         return room
+
+    def came(self, room: Room, inode: int) -> None:
+        """Find out beside the request whose process this connection is: of the several that share a session
+        each is the agent's (n06)."""
+        if inode and inode not in room.inodes:
+            if len(room.inodes) >= CONNECTIONS_KNOWN:
+                room.inodes.clear()
+            room.inodes.add(inode)
+            self._nursery.start_soon(self._meet, room.session.id, inode)
+
+    async def _meet(self, session: str, inode: int) -> None:
+        peer = await loopback.peer_of(inode)
+        if session in self._broker.sessions:
+            self._broker.hosts.attached(session, peer.pid)
+            self._broker.changes.publish("sessions", session)
 
     def close(self, room: Room) -> None:
         """End a session and all that it has under way."""
