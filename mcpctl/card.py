@@ -34,8 +34,11 @@ def title(approval: Any) -> str:
 
 
 def asked_by(approval: Any) -> str:
+    """A bridge says little; who stands behind it is what a person knows."""
     process = f"{approval['exe'] or 'an unknown program'}, process {approval['pid']}"
-    return f"{process}, in {approval['cwd']}" if approval["cwd"] else process
+    folder = f", in {approval['cwd']}" if approval["cwd"] else ""
+    host = approval.get("host")
+    return f"{host}, through {process}{folder}" if host else f"{process}{folder}"
 
 
 def argument(shown: Any) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from mcpd import pinning, scanning
 from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.config.spec import Server
+from mcpd.consent.hosts import host_above
 from mcpd.consent.questions import Question, how_it_runs
 from mcpd.errors import Failure
 from mcpd.journal import Entry
@@ -220,6 +221,7 @@ def _question(row: Row, caller: Caller, bound: Bound, digest: str, decision: Ask
         pid=caller.pid,
         exe=caller.exe,
         cwd=caller.cwd,
+        host=host_above(caller.pid),
         name=row.name,
         risk=row.ruling.risk,
         question=decision.because[-1],

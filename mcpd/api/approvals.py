@@ -54,6 +54,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     exe: str
     cwd: str
+    host: str
+    """The command line of the program behind a bridge; empty where the calling process is no bridge."""
     server: str
     runs: str
     """The server's command line or address."""

@@ -32,6 +32,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     exe: str
     cwd: str
     """Of the calling process, by the kernel's word; empty where nobody knows."""
+    host: str = ""
+    """The command line of the program behind a bridge; empty where the calling process is no bridge."""
     name: str
     """What the caller calls the tool."""
     risk: Risk

@@ -87,6 +87,7 @@ def facts(opened: Open) -> bytes:
         "agent": question.bound.agent,
         "exe": question.exe,
         "cwd": question.cwd,
+        "host": question.host,
         "server": question.bound.server,
         "tool": question.bound.tool,
         "name": question.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from mcpd import processes
-from mcpd.consent.hosts import REMEMBERED, Hosts, agents_own
+from mcpd.consent.hosts import REMEMBERED, Hosts, agents_own, host_above
 from mcpd.processes import Link
 
 TTY = 34816
@@ -132,3 +133,15 @@ def test_of_very_many_only_the_living_are_kept(child: int) -> None:
     hosts.attached("last", os.getpid())
     hosts.left("last")
     assert hosts.past.keys() == {ident(child), ident(os.getpid())}
+
+
+def test_a_person_is_shown_who_is_behind_a_bridge() -> None:
+    """These tests are the host of what they start."""
+    with subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()", "mcpctl", "bridge"], stdin=subprocess.PIPE
+    ) as bridge:
+        assert host_above(bridge.pid) == shlex.join(processes.chain(os.getpid())[0].argv)[:300]
+        assert bridge.stdin is not None
+        bridge.stdin.close()
+    assert host_above(bridge.pid) == ""
+    assert host_above(os.getpid()) == ""

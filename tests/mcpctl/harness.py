@@ -115,6 +115,7 @@ def approval(**fields: Any) -> dict[str, Any]:
         "pid": 4711,
         "exe": "/usr/bin/claude",
         "cwd": "/home/me/project",
+        "host": "",
         "server": "files",
         "runs": "npx -y server-filesystem /home/me",
         "tool": "write",

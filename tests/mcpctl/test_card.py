@@ -42,6 +42,10 @@ def test_all_that_a_person_needs_is_there() -> None:
     [
         ({"agent": ""}, "k7f39qpm2a  you, by mcpctl, ask to call files__write  (risk high)"),
         ({"exe": "", "cwd": "", "pid": 3}, "  asked by   an unknown program, process 3"),
+        (
+            {"host": "claude --resume", "exe": "/usr/bin/python3"},
+            "  asked by   claude --resume, through /usr/bin/python3, process 4711, in /home/me/project",
+        ),
         ({"runs": ""}, "  server     files"),
         ({"left": None, "waiting": 1}, "  open       1 call waiting"),
         ({"left": -1.0}, "  open       for 0 ms, no call waiting"),
@@ -65,6 +69,7 @@ def test_lines(fields: dict[str, Any], line: str) -> None:
         {"agent": "x\x1b]0;owned\x07"},
         {"name": "a\u202eb"},
         {"exe": "/tmp/\x1b[2J"},
+        {"host": "claude\x1b[2J"},
         {"cwd": "/tmp/a\nb\u200b"},
         {"runs": "sh -c '\x9b2J'"},
         {"description": "nice\x1b[8m tool"},

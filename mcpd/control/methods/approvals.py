@@ -113,6 +113,7 @@ def _info(opened: Open, now: float, shown: Card | None = None) -> Approval:
         pid=question.pid,
         exe=question.exe,
         cwd=question.cwd,
+        host=question.host,
         server=bound.server,
         runs=question.runs,
         tool=bound.tool,
