@@ -14,6 +14,7 @@ from pathlib import Path
 from time import time
 from typing import Any, TypeVar
 
+import msgspec
 import trio
 from msgspec.structs import replace
 
@@ -126,11 +127,15 @@ async def test_server(broker: Broker, name: str) -> ServerTest:
     except Failure as failure:
         error, hint = failure.message, failure.hint
     else:
+        said = (settled.server_info, settled.capabilities, settled.instructions)
+        server_info, capabilities, instructions = msgspec.json.decode(
+            broker.held_values.json(msgspec.json.encode(said))
+        )
         told = {
             "revision": settled.revision.name,
-            "server_info": settled.server_info,
-            "capabilities": settled.capabilities,
-            "instructions": settled.instructions,
+            "server_info": server_info,
+            "capabilities": capabilities,
+            "instructions": instructions,
         }
     status, catalog = upstream.status, upstream.catalog or Catalog()
     return ServerTest(

@@ -105,7 +105,7 @@ def assemble(connection: Connection, parts: Parts, redact: Redact = bytes) -> Ca
     order = [parts[method] for methods in LISTS.values() for method in methods if method in parts]
     return Catalog(
         tools=tuple(tool for part in order for tool in part.tools),
-        instructions=msgspec.json.decode(redact(msgspec.json.encode(settled.instructions)), type=str),
+        instructions=_redacted(settled.instructions, redact),
         warnings=tuple(warning for part in order for warning in part.warnings),
         resources=tuple(one for part in order for one in part.resources),
         templates=tuple(one for part in order for one in part.templates),
@@ -137,8 +137,12 @@ async def fetch_all(
             parts[method] = await _part(method, gathered, taken, redact, mirrored=mirrored)
         else:
             why = gathered.message if isinstance(gathered, Failure) else "it was not answered in time"
-            parts[method] = _failed(method, before, words(why))
+            parts[method] = _failed(method, before, _redacted(words(why), redact))
     return parts
+
+
+def _redacted(text: str, redact: Redact) -> str:
+    return msgspec.json.decode(redact(msgspec.json.encode(text)), type=str)
 
 
 async def fetch_some(
