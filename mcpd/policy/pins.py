@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from mcpd.catalog.tool import Annotations
-from mcpd.policy.schemas import Change, Class, changed, differences, shown, strings
+from mcpd.policy.schemas import NAMED, Change, Class, changed, differences, shown, strings
 
 Kind = Literal["tool", "prompt", "template", "instructions"]
 
@@ -91,7 +91,7 @@ def _without_dialect(schema: Any, *, named: bool = False) -> Any:
         return {
             key: value
             if not named and key in _VALUES
-            else _without_dialect(value, named=not named and key in _MAPS)
+            else _without_dialect(value, named=not named and key in NAMED)
             for key, value in schema.items()
             if named or key != "$schema"
         }
@@ -100,7 +100,6 @@ def _without_dialect(schema: Any, *, named: bool = False) -> Any:
     return schema
 
 
-_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _VALUES: Final = frozenset({"default", "const", "enum", "examples"})
 
 

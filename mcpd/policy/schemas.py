@@ -29,7 +29,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 #: Keywords whose value maps names to schemas.
-_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 #: Keywords whose value is a schema, or a list of them.
 _NESTED: Final = frozenset(
     {"items", "not", "if", "then", "else", "contains", "propertyNames", "additionalItems", "unevaluatedItems"}
@@ -68,7 +68,7 @@ def differences(where: str, old: Any, new: Any, name: str = "") -> Iterator[Chan
 
 
 def _keyword(where: str, key: str, old: Any, new: Any, name: str) -> Iterator[Change]:
-    if key in _NAMED:
+    if key in NAMED:
         before, after = (each if isinstance(each, dict) else {} for each in (old, new))
         for each in (*before, *(each for each in after if each not in before)):
             yield from differences(f"{where}.{each}", before.get(each), after.get(each), each)
