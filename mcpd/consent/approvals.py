@@ -69,6 +69,8 @@ class Open:
         self.deadline = deadline
         """Trio clock; infinite for none."""
         self.card = laid
+        self.ends = inf
+        """The same by the clock that goes on in suspend."""
         self.code = _random(6)
         """Told to whoever has been shown everything, and wanted with a yes where the card is cut."""
         self.waiting = 0
@@ -83,7 +85,9 @@ class Yes(NamedTuple):
     id: str
     question: Question
     until: float
-    """Trio clock."""
+    """Trio clock..."""
+    ends: float
+    """...and the one that goes on in suspend, whichever comes first."""
 
 
 class Muted(NamedTuple):
@@ -94,12 +98,19 @@ class Muted(NamedTuple):
     """Trio clock; infinite where a person said so."""
 
 
-class Approvals:
-    """The owner of what is asked and answered. Its clock is trio's."""
+def since_boot() -> float:
+    """Seconds, those of suspend included, which trio's clock leaves out."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
-    def __init__(self, changes: Changes, record: Record) -> None:
+
+class Approvals:
+    """The owner of what is asked and answered. Its clock is trio's; what would let a call through ends by
+    `boot` as well, so that no lid that was closed makes a yes last longer."""
+
+    def __init__(self, changes: Changes, record: Record, boot: Callable[[], float] = since_boot) -> None:
         self._changes = changes
         self._record = record
+        self._since_boot = boot
         self._open: dict[str, Open] = {}
         """By the digest of what is asked about, in the order of asking."""
         self._yes: dict[str, Yes] = {}
@@ -115,8 +126,9 @@ class Approvals:
 
     def take(self, digest: str) -> str:
         """The id of a yes to this call, which is used up by that; empty where there is none."""
+        self._sweep()
         yes = self._yes.pop(digest, None)
-        if yes is None or yes.until <= trio.current_time():
+        if yes is None:
             return ""
         self._changes.publish("approvals", yes.id)
         return yes.id
@@ -162,6 +174,7 @@ class Approvals:
         self._check(question, now)
         self._asked.setdefault(question.bound.agent, deque(maxlen=HOURLY)).append(now)
         opened = Open(_random(10), question, laid, now, now + deadline)
+        opened.ends = self._since_boot() + deadline
         self._open[question.digest] = opened
         self._tell(opened, "asked")
         return opened
@@ -208,6 +221,7 @@ class Approvals:
 
         def answered(yes: bool) -> None:
             by = By(opened.question.pid, opened.question.exe, "host")
+            self._sweep()
             if opened.outcome is None:
                 self._approve(opened, by) if yes else self._deny(opened, by)
 
@@ -339,11 +353,11 @@ class Approvals:
 
     def _sweep(self) -> None:
         """Settle what is over by now; everything that reads the clock begins with this."""
-        now = trio.current_time()
-        for opened in [each for each in self._open.values() if each.deadline <= now]:
+        now, boot = trio.current_time(), self._since_boot()
+        for opened in [each for each in self._open.values() if each.deadline <= now or each.ends <= boot]:
             self._close(opened, "expired")
         for digest, yes in list(self._yes.items()):
-            if yes.until <= now:
+            if yes.until <= now or yes.ends <= boot:
                 del self._yes[digest]
                 self._changes.publish("approvals", yes.id)
         self._no = {digest: until for digest, until in self._no.items() if until > now}
@@ -353,7 +367,9 @@ class Approvals:
 
     def _approve(self, opened: Open, by: By) -> None:
         digest = opened.question.digest
-        self._yes[digest] = Yes(opened.id, opened.question, trio.current_time() + YES)
+        self._yes[digest] = Yes(
+            opened.id, opened.question, trio.current_time() + YES, self._since_boot() + YES
+        )
         self._close(opened, "approved", by)
 
     def _deny(self, opened: Open, by: By) -> None:

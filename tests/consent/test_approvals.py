@@ -77,7 +77,9 @@ class World:
     def __init__(self, nursery: trio.Nursery) -> None:
         self.events: list[Event] = []
         self.changes = Changes()
-        self.approvals = Approvals(self.changes, self.events.append)
+        self.slept = 0.0
+        """Seconds for which the machine was suspended: trio's clock stands still then."""
+        self.approvals = Approvals(self.changes, self.events.append, lambda: trio.current_time() + self.slept)
         self.nursery = nursery
 
     async def ask(
@@ -211,6 +213,26 @@ async def test_a_yes_that_nobody_uses_is_gone_after_an_hour() -> None:
         await trio.sleep(3600)
         assert w.approvals.unused() == ()
         assert w.approvals.take(question().digest) == ""
+
+
+async def test_the_hour_of_a_yes_goes_on_while_the_machine_sleeps() -> None:
+    async with world() as w:
+        name = (await w.refused(question())).data["approval"]
+        w.approvals.approve(name, ME)
+        w.slept += 3599
+        assert [yes.id for yes in w.approvals.unused()] == [name]
+        w.slept += 1
+        assert w.approvals.take(question().digest) == ""
+        assert w.approvals.unused() == ()
+
+
+async def test_a_question_is_not_open_longer_because_the_machine_slept() -> None:
+    async with world() as w:
+        name = (await w.refused(question())).data["approval"]
+        w.slept += DEADLINE
+        with pytest.raises(Failure):
+            w.approvals.approve(name, ME)
+        assert w.outcomes == ["asked", "expired"]
 
 
 async def test_the_deadline_denies_whoever_waits() -> None:
