@@ -40,7 +40,8 @@ class GrantBook:
 
     def __init__(self, store: Store, now: Callable[[], float] = time.time) -> None:
         self._store = store
-        self._now = now
+        self._clock = now
+        self._latest = 0.0
         self._grants: dict[str, Grant] = {}
         """By id."""
         self._used: dict[str, int] = {}
@@ -57,6 +58,12 @@ class GrantBook:
             self._used[key] = used
         self._index()
         self.problems = tuple(problems)
+
+    def _now(self) -> float:
+        """Seconds since the epoch. A clock that is set back makes no grant last longer, nor one that has ended
+        begin again."""
+        self._latest = max(self._latest, self._clock())
+        return self._latest
 
     def all(self) -> tuple[Given, ...]:
         """Those that have not come to their end, the oldest first."""
