@@ -31,7 +31,7 @@ from mcpd.catalog.tool import Catalog
 from mcpd.config.spec import Server
 from mcpd.errors import Failure
 from mcpd.journal import Entry
-from mcpd.policy import pins, poison
+from mcpd.policy import pins, poison, shadows
 from mcpd.policy.review import Finding, Pin, Place, Review, definitions
 from mcpd.policy.textdiff import word_diff
 from mcpd.rows import Row
@@ -240,7 +240,7 @@ async def flagged(broker: Broker, name: str) -> FlaggedPins:
         flags = [*poison.hard(live), *poison.soft(live)]
         if place.kind == "tool":
             said = msgspec.json.decode(live, type=_Described).description
-            flags += poison.shadows(name, place.name, said, others)
+            flags += shadows.find(name, place.name, said, others)
         if flags and len(found) < PAGE:
             found.append(Flagged(place.kind, place.name, tuple(map(_flag, flags))))
         elif flags:

@@ -16,11 +16,11 @@ from mcpd.catalog.content import Bounded
 from mcpd.catalog.qualify import qualify_content, qualify_contents, qualify_messages
 from mcpd.catalog.tool import Catalog, Tool
 from mcpd.config.spec import Agent, Config, Server
-from mcpd.policy import pins, poison, rules
+from mcpd.policy import pins, poison, rules, shadows
 from mcpd.policy.decide import Allow, Ask, Decision, Facts, decide
-from mcpd.policy.poison import Known
 from mcpd.policy.review import Place, Review
 from mcpd.policy.rules import Ruling
+from mcpd.policy.shadows import Known
 from mcpd.protocol.jsonrpc import check_arguments, quoted
 from mcpd.upstream.upstream import Upstream
 
@@ -220,7 +220,7 @@ class Row:
             yield f"{finding.held}; this call is for what was approved: mcpctl pins diff {self.upstream.name}"
         for flag in (
             *poison.soft(self.tool.entry(name, stateless=True)),
-            *poison.shadows(self.upstream.name, name, self.description, self._offer.others()),
+            *shadows.find(self.upstream.name, name, self.description, self._offer.others()),
         ):
             yield flag.said
 

@@ -18,9 +18,9 @@ from mcpd.catalog.tool import Catalog, Feature, Tool
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE, wrappers
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Server
-from mcpd.policy import poison, rules
-from mcpd.policy.poison import Known
+from mcpd.policy import rules, shadows
 from mcpd.policy.review import Review
+from mcpd.policy.shadows import Known
 from mcpd.protocol.extensions import TASKS, Extensions
 from mcpd.rows import Following, Native, Offer, Row, ViewKey, Wrapper, described, may_use, withheld
 from mcpd.upstream.fleet import Fleet
@@ -417,7 +417,7 @@ def offers(fleet: Fleet, trust: Trust, pins: Reviews, agent: Agent, key: ViewKey
 
 def all_tools(fleet: Fleet) -> Mapping[str, tuple[Known, ...]]:
     """The tools of all servers, whoever may use them: what looks like one of them is to be told (n18)."""
-    return poison.by_name(
+    return shadows.by_name(
         Known(main.name, tool.name, partial(described, tool))
         for main in fleet.all()
         if main.catalog is not None

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -27,7 +26,7 @@ _AROUND: Final = 24
 #: Characters of a definition in which phrases are looked for; hostile text takes up to 10 us a character.
 _READ: Final = 16_000
 #: Flags of one definition; one is enough to hold it.
-_MOST: Final = 20
+MOST: Final = 20
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -108,7 +107,7 @@ def hard(entry: bytes, room: Room | None = None) -> tuple[Flag, ...]:
     """The flags for which a definition is held; empty, at little cost, for nearly all."""
     if is_plain(entry):
         return ()
-    return tuple(_hard(texts(entry), room))[:_MOST]
+    return tuple(_hard(texts(entry), room))[:MOST]
 
 
 def _hard(strings: Iterable[Text], room: Room | None) -> Iterator[Flag]:
@@ -118,7 +117,7 @@ def _hard(strings: Iterable[Text], room: Room | None) -> Iterator[Flag]:
             words = _shown(text, run.at, run.end) + (f' (it spells "{said[:_WORDS]}")' if said else "")
             yield Flag("hidden", True, _place(where), words)
         for payload in payloads.find(text, room):
-            yield Flag("payload", True, _place(where), _cut(payload.decoded))
+            yield Flag("payload", True, _place(where), cut(payload.decoded))
 
 
 def soft(entry: bytes) -> tuple[Flag, ...]:
@@ -141,7 +140,7 @@ def soft(entry: bytes) -> tuple[Flag, ...]:
         for phrase in phrases.find(folded):
             words = _shown(folded, phrase.at, phrase.end)
             found.setdefault(phrase.code, Flag(phrase.code, False, _place(where), words))
-    return tuple(found.values())[:_MOST]
+    return tuple(found.values())[:MOST]
 
 
 #: Letters that look like Latin ones: Cyrillic, Armenian, full-width, mathematical, and some Greek ones.
@@ -168,85 +167,15 @@ def _beginning(strings: tuple[Text, ...]) -> tuple[list[Text], int]:
 def _shown(text: str, at: int, end: int) -> str:
     """The place in its surroundings, hidden characters as marks."""
     first, last = max(0, at - _AROUND), min(len(text), end + _AROUND)
-    cut = f"{'...' if first else ''}{text[first:last]}{'...' if last < len(text) else ''}"
-    return _cut(cut)
+    around = f"{'...' if first else ''}{text[first:last]}{'...' if last < len(text) else ''}"
+    return cut(around)
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Text as a flag repeats it: on one line, not too long, nothing hidden in it."""
     text = " ".join(hidden.strip(text)[0].split())
     return text if len(text) <= _WORDS else f"{text[: _WORDS - 3]}..."
 
 
 def _place(where: str) -> str:
-    return _cut(where) or "instructions"
-
-
-# ------------------------------------------------------------------ tools of other servers
-
-
-class Known(NamedTuple):
-    """Another server's tool, as far as it can be imitated."""
-
-    server: str
-    name: str
-    describe: Callable[[], str]
-    """Its description; read where the name is the same only."""
-
-
-def plain_name(name: str) -> str:
-    """A tool's name as people take it for the same: case, separators and compatibility forms aside."""
-    if name.isascii():
-        return name.translate(_NO_SIGNS).lower()
-    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name).casefold())
-
-
-_NO_SIGNS: Final = dict.fromkeys(code for code in range(128) if not chr(code).isalnum())
-
-
-def by_name(known: Iterable[Known]) -> Mapping[str, tuple[Known, ...]]:
-    """Tools by their plain names, for `shadows`."""
-    found: dict[str, tuple[Known, ...]] = {}
-    for each in known:
-        key = plain_name(each.name)
-        found[key] = (*found.get(key, ()), each)
-    return found
-
-
-#: Names of two words and more, which no sentence has by chance: snake_case, kebab-case, camelCase.
-_DISTINCTIVE: Final = re.compile(
-    r"\b[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)+\b|\b[a-z]+[a-z0-9]*(?:[A-Z][a-z0-9]+)+\b"
-)
-_WORD: Final = re.compile(r"\w+")
-#: Words in which descriptions say nothing of their own.
-_COMMON: Final = frozenset(
-    {"a", "an", "and", "the", "of", "to", "in", "on", "for", "with", "by", "or", "from", "via", "between"}
-    | {"is", "are", "this", "that", "it", "its"}
-)
-#: Shared words, of all words of both, from which on two descriptions are nearly equal.
-_NEAR: Final = 0.6
-
-Shadow = Literal["shadow", "imitation"]
-
-
-def shadows(
-    server: str, name: str, description: str, others: Mapping[str, tuple[Known, ...]]
-) -> tuple[Flag, ...]:
-    """Whether a tool speaks of, or looks like, a tool of another server; `others` is of `by_name`, and may
-    hold the server's own tools too: of those it may speak."""
-    found = []
-    for other in others.get(plain_name(name), ()):
-        if other.server != server and _likeness(description, other.describe()) >= _NEAR:
-            words = f'nearly the same words as "{other.name}" of server "{other.server}"'
-            found.append(Flag("imitation", False, "description", _cut(words)))
-    for mention in dict.fromkeys(_DISTINCTIVE.findall(description)):
-        meant = others.get(plain_name(mention), ())
-        if meant and plain_name(mention) != plain_name(name) and all(each.server != server for each in meant):
-            words = f'speaks of "{mention}" of server "{meant[0].server}"'
-            found.append(Flag("shadow", False, "description", _cut(words)))
-    return tuple(found)[:_MOST]
-
-
-def _likeness(one: str, other: str) -> float:
-    """Shared words of all words, 0 to 1; texts without words of their own are not alike."""
-    a, b = ({word.casefold() for word in _WORD.findall(text)} - _COMMON for text in (one, other))
-    return len(a & b) / len(a | b) if a and b else 0.0
+    return cut(where) or "instructions"

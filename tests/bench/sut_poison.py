@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from mcpd.policy import poison
+from mcpd.policy import poison, shadows
 
 #: What of a scored record is a definition.
 _MEMBERS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
@@ -30,13 +30,13 @@ def check(tool: dict[str, Any], peers: list[dict[str, Any]]) -> list[tuple[str, 
     entry = json.dumps({key: tool[key] for key in _MEMBERS if tool.get(key) is not None}, ensure_ascii=False)
     text = entry.encode("utf-8", "surrogatepass")
     known = [
-        poison.Known(each["server"], each["tool"]["name"], partial(describe, each["tool"])) for each in peers
+        shadows.Known(each["server"], each["tool"]["name"], partial(describe, each["tool"])) for each in peers
     ]
     flags = [
         *poison.hard(text),
         *poison.soft(text),
-        *poison.shadows(
-            tool.get("server") or "", tool["name"], tool.get("description") or "", poison.by_name(known)
+        *shadows.find(
+            tool.get("server") or "", tool["name"], tool.get("description") or "", shadows.by_name(known)
         ),
     ]
     return [("hard" if flag.hard else "soft", flag.code) for flag in flags]
