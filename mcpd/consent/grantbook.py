@@ -60,8 +60,7 @@ class GrantBook:
         self.problems = tuple(problems)
 
     def _now(self) -> float:
-        """Seconds since the epoch. A clock that is set back makes no grant last longer, nor one that has ended
-        begin again."""
+        """Seconds since the epoch. A clock that is set back makes no grant longer, and brings none back."""
         self._latest = max(self._latest, self._clock())
         return self._latest
 
