@@ -18,7 +18,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from mcpd import __version__, applying, pinning
+from mcpd import __version__, accepting, applying
 from mcpd.api import daemon as api
 from mcpd.api.masks import mask_env, mask_headers, mask_url
 from mcpd.api.servers import (
@@ -217,7 +217,7 @@ def _all_problems(broker: Broker) -> tuple[Problem, ...]:
     held = (_held(broker, name, why) for name, why in broker.held.items())
     stored = (*broker.store.problems, *broker.grants.problems, *broker.journal.problems)
     listening = (Problem("", "", broker.endpoint.problem),) if broker.endpoint.problem else ()
-    pinned = (_waiting(broker, name, count) for name, count in pinning.waiting(broker))
+    pinned = (_waiting(broker, name, count) for name, count in accepting.waiting(broker))
     found = (*broker.config.problems, *held, *pinned, *stored, *broker.troubles, *listening)
     return tuple(dict.fromkeys(found))
 

@@ -27,3 +27,7 @@ class Caller(msgspec.Struct, frozen=True):
         """Whose its tasks are: the agent's, or one session's of the agent that every program may be."""
         anybody = self.agent in ("", DEFAULT_AGENT) and not self.proven
         return self.session if anybody else f"agent {self.agent}"
+
+
+#: What mcpd does by itself is nobody's.
+NOBODY = Caller("", "", 0, "")

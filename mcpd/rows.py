@@ -16,6 +16,7 @@ from mcpd.catalog.content import Bounded
 from mcpd.catalog.qualify import qualify_content, qualify_contents, qualify_messages
 from mcpd.catalog.tool import Catalog, Tool
 from mcpd.config.spec import Agent, Config, Server
+from mcpd.errors import Failure
 from mcpd.policy import pins, poison, rules, shadows
 from mcpd.policy.decide import Allow, Ask, Decision, Facts, decide
 from mcpd.policy.review import Place, Review
@@ -305,11 +306,18 @@ class Wrapper(Row):
         return payload
 
     def members(self, payload: bytes) -> bytes:
+        """Raises Failure `invalid_params`, and `denied` for a prompt that waits for a person (n18)."""
         server = self.upstream.name
         if self.method == "resources/read":
             return wrappers.read_request(payload, server)[1]
-        prompts = self.offered.prompts
-        return wrappers.prompt_request(payload, server, prompts, self.agent.spelling)[1]
+        review = self._offer.review
+        prompts = (self.offered if review is None else review.live).prompts
+        name, members = wrappers.prompt_request(payload, server, prompts, self.agent.spelling)
+        finding = review.findings.get(Place("prompt", name)) if review is not None else None
+        if finding is not None and finding.held and all(each.name != name for each in self.offered.prompts):
+            message = f'denied: prompt "{name[:200]}" of server "{server}" is held: {finding.held}'
+            raise Failure("denied", message, hint=f"mcpctl pins diff {server}", server=server)
+        return members
 
     def arguments(self, payload: bytes) -> bytes:
         """The same as of the method that it stands for, so that a yes is one for both ways (a01)."""
@@ -393,7 +401,12 @@ class _Described(msgspec.Struct):
 
 def described(tool: Tool) -> str:
     """What its server says of a tool: untrusted (b25)."""
-    return msgspec.json.decode(tool.entry("", stateless=True), type=_Described).description
+    return description(tool.entry("", stateless=True))
+
+
+def description(entry: bytes) -> str:
+    """The same by the JSON text of its definition."""
+    return msgspec.json.decode(entry, type=_Described).description
 
 
 class _Uri(msgspec.Struct):

@@ -31,7 +31,7 @@ async def trust(broker: Broker, name: str) -> None:
         if server.destination != destination:
             raise Failure("refused", f'cannot trust "{name}": it was changed meanwhile', server=name)
         broker.trust.trust(server)
-        pinning.pin_all(broker, name, None, "the server is trusted")
+        pinning.pin_all(broker, name, "the server is trusted")
         _decided_anew(broker, name)
 
 

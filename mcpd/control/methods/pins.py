@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from mcpd import pinning
+from mcpd import accepting
 from mcpd.api.pins import Accepted, AcceptPins, DiffPins, FlaggedPins, ListPins, PinDiffs, PinList
 from mcpd.api.servers import ServerName
 from mcpd.control.operator import Operator
 
 
 async def list_pins(operator: Operator, params: ListPins) -> PinList:
-    return pinning.list_pins(operator.broker, params.server)
+    return accepting.list_pins(operator.broker, params.server)
 
 
 async def flags(operator: Operator, params: ServerName) -> FlaggedPins:
-    return await pinning.flagged(operator.broker, params.server)
+    return await accepting.flagged(operator.broker, params.server)
 
 
 async def diff(operator: Operator, params: DiffPins) -> PinDiffs:
-    return pinning.diff(operator.broker, params.server, params.names)
+    return accepting.diff(operator.broker, params.server, params.names)
 
 
 async def accept(operator: Operator, params: AcceptPins) -> Accepted:
-    return pinning.accept(operator.broker, operator.caller, params, operator.proof)
+    return accepting.accept(operator.broker, operator.caller, params, operator.proof)
