@@ -79,6 +79,7 @@ async def test_an_id_is_free_again_once_it_was_answered(home: Home, real_clock: 
             assert (await agent.answer(None))["error"]["code"] == -32600, "the first one is still open"
             await agent.line(request('"y"'))
             assert (await agent.answer("y"))["result"] == {}
+            await ear.hear("heard", method="tools/call")
             await agent.send("notifications/cancelled", {"requestId": "x"})
             await ear.hear("cancelled")
             await agent.ask("ping")
