@@ -17,6 +17,7 @@ from mcpd.catalog.tool import Catalog, read_tools
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Server
+from mcpd.errors import Failure
 from mcpd.policy.decide import Allow, Ask, Deny
 from mcpd.policy.review import Pin, Place, Review, review
 from mcpd.rows import ViewKey
@@ -262,6 +263,21 @@ def test_wrappers_stand_beside_a_servers_own_tools(shelf: Shelf) -> None:
     ]
     assert (view.rows["s__list_prompts"].local, view.rows["s__list_resources"].local) == (False, True)
     assert view.rows["s__read_resource"].method == "resources/read"
+
+
+def test_a_prompt_that_waits_for_a_person_is_not_there_by_the_wrapper_either_n18(shelf: Shelf) -> None:
+    hidden = Prompt("odd", b'"description":"words\xf3\xa0\x81\xa1\xf3\xa0\x81\xa2"')
+    shelf.offer("s", Catalog(prompts=(hidden, Prompt("plain", b"")), features=frozenset({"prompts"})))
+    view = shelf.view()
+    assert list(view.prompts) == ["s__plain"]
+    row = view.rows["s__get_prompt"]
+    assert row.members(b'{"name":"plain"}') == b'"name":"plain"'
+    for name in ("odd", "s__odd"):
+        with pytest.raises(Failure) as refused:
+            row.members(json.dumps({"name": name}).encode())
+        assert refused.value.kind == "denied"
+        assert "hidden characters" in refused.value.message
+        assert "mcpctl pins diff s" in refused.value.hint
 
 
 def test_every_kind_is_paged(shelf: Shelf) -> None:
