@@ -11,6 +11,8 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpd.changes import Changes
 from mcpd.consent.approvals import Approvals
@@ -625,3 +627,74 @@ async def test_a_host_that_cannot_be_asked_leaves_it_to_the_queue() -> None:
         ask.refuse(-32603, "no")
         w.approvals.approve(w.only(), ME)
         assert await call.outcome() == w.events[0].id
+
+
+# ------------------------------------------------------------------- whatever happens when
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("call"), st.integers(0, 2), st.sampled_from([0.0, 5.0, 45.0])),
+        st.tuples(st.just("take"), st.integers(0, 2), st.just(0.0)),
+        st.tuples(
+            st.sampled_from(["approve", "deny", "settle", "supersede"]), st.integers(0, 3), st.just(0.0)
+        ),
+        st.tuples(st.sampled_from(["mute", "unmute"]), st.just(0), st.just(0.0)),
+        st.tuples(st.just("wait"), st.just(0), st.sampled_from([0.0, 6.0, 50.0, 901.0, 3601.0])),
+    ),
+    max_size=25,
+)
+
+
+@given(steps)
+async def test_a_yes_is_used_once_and_only_once(plan: list[tuple[str, int, float]]) -> None:
+    """Never more calls of a kind are let through than a person has said yes to, and no yes twice."""
+    async with world() as w:
+        through: list[tuple[int, str]] = []
+        said: dict[str, int] = {}
+        kinds: set[str] = set()
+
+        async def call(number: int, wait: float) -> None:
+            try:
+                name = await w.ask(question({"n": number}), wait=wait)
+            except Failure as failure:
+                kinds.add(failure.kind)
+                return
+            if name:
+                through.append((number, name))
+
+        for what, number, length in plan:
+            opened = w.approvals.open()
+            match what:
+                case "call":
+                    w.nursery.start_soon(call, number, length)
+                case "take":
+                    if name := w.approvals.take(question({"n": number}).digest):
+                        through.append((number, name))
+                case "approve" | "deny" if number < len(opened):
+                    if what == "approve":
+                        arguments = json.loads(opened[number].question.bound.arguments)
+                        said[opened[number].id] = arguments["n"]
+                        w.approvals.approve(opened[number].id, ME)
+                    else:
+                        w.approvals.deny(opened[number].id, ME)
+                case "settle":
+                    w.approvals.settle(lambda asked: b'"n": 0' in asked.bound.arguments)
+                case "supersede":
+                    w.approvals.supersede("files")
+                case "mute":
+                    w.approvals.mute("coder", ME)
+                case "unmute":
+                    w.approvals.unmute("coder")
+                case "wait":
+                    await trio.sleep(length)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(w.approvals.open()) <= 3
+        await trio.sleep(10_000)
+        assert kinds <= {"pending", "denied", "busy"}
+        names = [name for _, name in through]
+        assert len(names) == len(set(names))
+        assert all(said[name] == number for number, name in through)
+        asked = [event.id for event in w.events if event.outcome == "asked"]
+        settled = [event.id for event in w.events if event.outcome != "asked" and event.id]
+        assert sorted(asked) == sorted(settled)
+        assert w.approvals.open() == ()
