@@ -10,7 +10,8 @@ from mcpd.policy.phrases.words import AWAY, EMAIL, SECRET, SECRET_FILE, SEND_OFF
 HARM: Final[tuple[Rule, ...]] = (
     rule(
         "abuses_rights",
-        "privilege|firewall|antivirus|audit|selinux|apparmor|logging|sudo|persist|phishing|cron|authentication|"
+        "privilege|firewall|antivirus|audit|selinux|apparmor|logging|sudo|persist|phishing|cron"
+        "|authentication|"
         "internal network|full disk|root|security check",
         r"\b(?:escalat|elevat)\w* (?:\w+ )?privileges?\b|\b(?:disabl|turn(?:s|ing)? off|circumvent"
         r"|kill)\w* (?:the |all |any )?(?:firewall|antivirus|audit|logging|security (?:checks?"
@@ -27,6 +28,13 @@ HARM: Final[tuple[Rule, ...]] = (
         r"|\bbotnet\b|\bddos attack"
         r"|\bcryptojack|\bdisabl\w* (?:the |all |any )?(?:\w+ )?(?:logs?|logging|firewall|antivirus"
         r"|monitoring)\b",
+    ),
+    rule(
+        "abuses_rights",
+        "grant",
+        r"\bgrants? (?:every|all|any|itself|the caller|everyone)\b"
+        + gap(20)
+        + r"\b(?:admin|root|full|unrestricted|access|rights|privileges)\b",
     ),
     rule(
         "alarming_words",
@@ -60,6 +68,15 @@ HARM: Final[tuple[Rule, ...]] = (
         r"(?:microphone|keystrokes?|passwords?|typed text|clipboard|browsing history|webcam|screen "
         r"contents?|user location"
         r"|user activity|private messages|credentials|secrets|everything)\b",
+    ),
+    rule(
+        "collects_secrets",
+        "token|passw|credential|secret|key",
+        r"\b(?:log|cach|stor|sav|keep|index|collect|retain|copy|copi)(?:s|es|ed|ing)?(?: a copy of)? "
+        r"(?:any|all|every|found|the user's|user) (?:\w+ ){0,2}?"
+        r"(?:tokens?|passwords?|credentials?|secrets?|private keys?|api keys?)\b"
+        r"|\b(?:list|read|scan|search)(?:s|ing)? (?:the |through the )?(?:user's|users') "
+        r"(?:home|files|documents|mail|messages|desktop|downloads)\b",
     ),
     rule(
         "destroys",
@@ -224,6 +241,11 @@ HARM: Final[tuple[Rule, ...]] = (
         r"|our (?:servers?|cloud|backend|systems)|the vendor|the developer|vendor's)\b",
     ),
     rule(
+        "sends_away",
+        "phone|phoning|dns |tracking",
+        r"\bphon(?:es?|ing) home\b|\bdns (?:tunnel|exfil|queries to)\w*|\btracking pixel\b",
+    ),
+    rule(
         "sends_secrets",
         "passw|credential|secret|api key|api_key|apikey|api-key|private key|ssh key|token|cookie|"
         ".env|*.|environment var|env var|history|context|transcript|conversation|prompt|"
@@ -293,6 +315,13 @@ HARM: Final[tuple[Rule, ...]] = (
         + gap(40)
         + r"\buser'?s?'? (?:\w+ )?(?:data|conversation|history|location|prompt|question|messages"
         r"|input|query|requests?)\b" + gap(60) + r"\bto\b",
+    ),
+    rule(
+        "sends_secrets",
+        "private key|passw|credential|secret|ssh key|seed phrase|cookie",
+        r"\b(?:send|forward|email|upload|post|submit|give|hand|transmit)(?:s|ing)?(?: over)? "
+        r"(?:the |your |all |any |their |its )?(?:\w+ )?"
+        r"(?:private keys?|passwords?|credentials|secrets|ssh keys?|seed phrase|session cookies?) to\b",
     ),
     rule(
         "side_effect",

@@ -45,6 +45,13 @@ ORDERS: Final[tuple[Rule, ...]] = (
         r"|immediately))",
     ),
     rule(
+        "obeys_content",
+        "from the user|instruction",
+        r"\b(?:coming|came) from the user\b"
+        r"|\binstructions? (?:which|that) (?:you|the (?:agent|model|assistant)) (?:must|should|have to"
+        r"|will)\b",
+    ),
+    rule(
         "orders",
         "before |first |prior to|after |whenever|every time|always |on each",
         r"\b(?:before|prior to) (?:using|calling|running|invoking|executing|you (?:use|call|run"
@@ -148,6 +155,12 @@ ORDERS: Final[tuple[Rule, ...]] = (
         r"|\bcomply with (?:the|these) following\b",
     ),
     rule(
+        "override",
+        "above|everything|foregoing|preceding|earlier text",
+        r"\b(?:ignore|disregard|forget) (?:the |all of the |all )?(?:above|everything|foregoing"
+        r"|preceding|earlier text)\b",
+    ),
+    rule(
         "pseudo_tag",
         "<|[|##|{{",
         r"<!--[^>]{0,40}\b(?:ai|llm|agent|model|call|also)\b|</?\|?(?:important|system|hidden|secret"
@@ -222,5 +235,10 @@ ORDERS: Final[tuple[Rule, ...]] = (
         r"(?:entire|full|complete|whole|all (?:of )?(?:the )?(?:previous|prior|subsequent|past"
         r"|user|system)|last \d+|subsequent|(?:your|its|the) system|system|user's(?: full| "
         r"whole)?)(?: \w+){0,2}? (?:conversation|chat|messages|prompt|dialogue|context)\b",
+    ),
+    rule(
+        "takes_conversation",
+        "transcript",
+        r"\b(?:chat|conversation|session) transcript\b",
     ),
 )

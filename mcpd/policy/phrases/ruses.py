@@ -60,6 +60,13 @@ RUSES: Final[tuple[Rule, ...]] = (
         r"|\bbehaves? as (?:advertised|expected|described)\b|\bproduction mode (?:enables|activates)",
     ),
     rule(
+        "changes_later",
+        "accepted|approved|install|approval",
+        r"\b(?:once|after) (?:the )?(?:\w+ ){0,3}(?:accepted|approved|installed|installation|approval)\b"
+        + gap(40)
+        + r"\b(?:it|the tool|this tool|we) (?:will|can|may|shall)\b|\breplace the approved\b",
+    ),
+    rule(
         "conceals",
         "mention|tell|reveal|inform|disclos|notify|alert|show|let |aware|acknowledg",
         r"\b(?:do not|don't|dont|never|must not|should not|shouldn't|without|avoid|refrain from"
@@ -169,5 +176,11 @@ RUSES: Final[tuple[Rule, ...]] = (
         r"(?:[\w-]*_\w+"
         r"|other|all|any)|calls? to|all calls|requests to|other tools?|the way)"
         r"|\bwhen(?:ever)? \w+_\w+ is (?:invoked|called|used|run|executed)\b",
+    ),
+    rule(
+        "steers_tools",
+        "this ",
+        r"\b(?:use|call|prefer|choose) this (?:tool |one |function )?(?:instead of|in place of|rather than) "
+        r"(?:the |any |all )?(?:official|built-?in|original|other|existing|standard|native|default)\b",
     ),
 )
