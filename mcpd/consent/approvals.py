@@ -21,6 +21,7 @@ import trio
 
 from mcpd.changes import Changes
 from mcpd.consent import verdicts
+from mcpd.consent.caps import HOURLY, NO, Caps, Muted
 from mcpd.consent.elicit import HostQuestion, can_be_asked
 from mcpd.consent.questions import By, Event, Outcome, Question
 from mcpd.errors import Failure
@@ -29,13 +30,8 @@ from mcpd.policy.binding import Bound
 from mcpd.policy.card import Card
 from mcpd.transport.pending import Asker
 
-#: Seconds that a yes which nobody has used counts, and that the same call is refused after a no (n05, n07).
+#: Seconds that a yes which nobody has used counts (n05).
 YES: Final = 3600.0
-NO: Final = 900.0
-#: Questions of one agent that are open at once, and those that it may ask in an hour (n07).
-OPEN: Final = 3
-HOURLY: Final = 20
-HOUR: Final = 3600.0
 #: Bytes of arguments that a person can be asked about.
 LARGEST: Final = 1024 * 1024
 #: From here on they are read in a thread.
@@ -61,16 +57,18 @@ class Patient(Protocol):
 class Open:
     """A question without an answer."""
 
-    def __init__(self, name: str, question: Question, laid: Card, now: float, deadline: float) -> None:
+    def __init__(
+        self, name: str, question: Question, laid: Card, now: float, deadline: float, ends: float
+    ) -> None:
         self.id = name
         self.question = question
         self.asked_at = time.time()
         self.since = now
         self.deadline = deadline
-        """Trio clock; infinite for none."""
+        """Trio clock; infinite for none..."""
+        self.ends = ends
+        """...and by the clock that goes on in suspend, whichever comes first."""
         self.card = laid
-        self.ends = inf
-        """The same by the clock that goes on in suspend."""
         self.code = _random(6)
         """Told to whoever has been shown everything, and wanted with a yes where the card is cut."""
         self.waiting = 0
@@ -90,14 +88,6 @@ class Yes(NamedTuple):
     """...and the one that goes on in suspend, whichever comes first."""
 
 
-class Muted(NamedTuple):
-    """An agent whose calls are not asked about."""
-
-    agent: str
-    until: float
-    """Trio clock; infinite where a person said so."""
-
-
 def since_boot() -> float:
     """Seconds, those of suspend included, which trio's clock leaves out."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -114,11 +104,7 @@ class Approvals:
         self._open: dict[str, Open] = {}
         """By the digest of what is asked about, in the order of asking."""
         self._yes: dict[str, Yes] = {}
-        self._no: dict[str, float] = {}
-        """Digest -> until when it is refused."""
-        self._asked: dict[str, deque[float]] = {}
-        """Agent -> when it has asked."""
-        self._muted: dict[str, float] = {}
+        self._caps = Caps()
         self._past: deque[tuple[str, Outcome]] = deque(maxlen=PAST)
         self._stirred = trio.Event()
 
@@ -135,7 +121,7 @@ class Approvals:
 
     def refused(self, digest: str) -> float:
         """Seconds for which this call is refused after a no; 0 where it is not."""
-        return max(0.0, self._no.get(digest, 0.0) - trio.current_time())
+        return self._caps.refused(digest, trio.current_time())
 
     async def ask(
         self, question: Question, ticket: Patient, asker: Asker | None, *, wait: float, deadline: float
@@ -171,29 +157,17 @@ class Approvals:
         opened = self._open.get(question.digest)
         if opened is not None:
             return opened
-        self._check(question, now)
-        self._asked.setdefault(question.bound.agent, deque(maxlen=HOURLY)).append(now)
-        opened = Open(_random(10), question, laid, now, now + deadline)
-        opened.ends = self._since_boot() + deadline
-        self._open[question.digest] = opened
-        self._tell(opened, "asked")
-        return opened
-
-    def _check(self, question: Question, now: float) -> None:
-        """Raises Failure `denied`, `busy` for what nobody is to be asked about."""
         agent = question.bound.agent
-        if question.digest in self._no:
-            raise verdicts.refused(self._no[question.digest] - now)
-        if agent in self._muted:
-            raise verdicts.muted(agent)
-        if sum(each.question.bound.agent == agent for each in self._open.values()) >= OPEN:
-            raise verdicts.too_many_open(agent, OPEN)
-        asked = self._asked.get(agent)
-        if asked is not None and len(asked) == HOURLY and now - asked[0] < HOUR:
-            self._muted[agent] = now + HOUR
+        theirs = sum(each.question.bound.agent == agent for each in self._open.values())
+        self._caps.check(agent, question.digest, theirs, now)
+        if not self._caps.spend(agent, now):
             self._record(Event("", question, "muted"))
             self._stir("")
             raise verdicts.muted(agent, HOURLY)
+        ends = self._since_boot() + deadline
+        opened = self._open[question.digest] = Open(_random(10), question, laid, now, now + deadline, ends)
+        self._tell(opened, "asked")
+        return opened
 
     async def _wait(self, opened: Open, asker: Asker | None, until: float) -> None:
         """Return when the question is settled, or at that moment (trio clock)."""
@@ -243,7 +217,7 @@ class Approvals:
 
     def muted(self) -> tuple[Muted, ...]:
         self._sweep()
-        return tuple(Muted(*each) for each in self._muted.items())
+        return self._caps.muted()
 
     def find(self, name: str) -> Open:
         """The open question of this id. Raises Failure `no_such_approval`."""
@@ -304,7 +278,7 @@ class Approvals:
 
     def mute(self, agent: str, by: By) -> None:
         """Ask nobody about the calls of an agent, until `unmute`; its open questions are withdrawn."""
-        self._muted[agent] = inf
+        self._caps.mute(agent)
         for opened in self.open():
             if opened.question.bound.agent == agent:
                 self._close(opened, "muted", by)
@@ -312,8 +286,7 @@ class Approvals:
 
     def unmute(self, agent: str) -> bool:
         """Ask again about its calls, with a new hour. Whether it was muted."""
-        self._asked.pop(agent, None)
-        was = self._muted.pop(agent, None) is not None
+        was = self._caps.unmute(agent)
         self._stir("")
         return was
 
@@ -349,7 +322,7 @@ class Approvals:
     def _deadlines(self) -> Iterator[float]:
         yield from (opened.deadline for opened in self._open.values())
         yield from (yes.until for yes in self._yes.values())
-        yield from self._muted.values()
+        yield from self._caps.deadlines()
 
     def _sweep(self) -> None:
         """Settle what is over by now; everything that reads the clock begins with this."""
@@ -360,8 +333,7 @@ class Approvals:
             if yes.until <= now or yes.ends <= boot:
                 del self._yes[digest]
                 self._changes.publish("approvals", yes.id)
-        self._no = {digest: until for digest, until in self._no.items() if until > now}
-        self._muted = {agent: until for agent, until in self._muted.items() if until > now}
+        self._caps.sweep(now)
 
     # ----------------------------------------------------------------------- settling
 
@@ -373,7 +345,7 @@ class Approvals:
         self._close(opened, "approved", by)
 
     def _deny(self, opened: Open, by: By) -> None:
-        self._no[opened.question.digest] = trio.current_time() + NO
+        self._caps.refuse(opened.question.digest, trio.current_time())
         self._close(opened, "denied", by)
 
     def _close(self, opened: Open, outcome: Outcome, by: By | None = None) -> None:

@@ -51,7 +51,7 @@ def question(**fields: Any) -> Question:
 
 def opened(**fields: Any) -> Open:
     asked = question(**fields)
-    return Open("abc", asked, lay_out(asked.bound.arguments), 0.0, inf)
+    return Open("abc", asked, lay_out(asked.bound.arguments), 0.0, inf, inf)
 
 
 async def test_a_notice_is_text_and_says_where_to_answer() -> None:
