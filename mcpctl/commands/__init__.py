@@ -6,14 +6,13 @@ import os
 import time
 
 from mcpctl import __version__, client, output, paths
+from mcpctl.errors import CallError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterator
     from typing import Any, Protocol
-
-    from mcpctl.errors import CallError
 
     class Arguments(Protocol):
         """Where a command declares its arguments: argparse, or the completion's reader of them."""
@@ -141,6 +140,32 @@ def seconds(text: str) -> float:
 
 
 seconds.__name__ = "time"  # argparse: invalid time value: 'x'
+
+
+def moment(text: str | None, now: float) -> float:
+    """Seconds since the epoch of "30m" (so long ago) or "2026-11-30", "2026-11-30 14:00", "14:00" (today)
+    in local time; 0 where nothing is said. Raises CallError `usage`."""
+    if text is None:
+        return 0
+    try:
+        return now - seconds(text)
+    except ValueError:
+        pass
+    today = time.strftime("%Y-%m-%d ", time.localtime(now))
+    words = text.replace("T", " ")
+    for form, whole in (
+        ("%Y-%m-%d", words),
+        ("%Y-%m-%d %H:%M", words),
+        ("%Y-%m-%d %H:%M:%S", words),
+        ("%Y-%m-%d %H:%M", today + words),
+        ("%Y-%m-%d %H:%M:%S", today + words),
+    ):
+        try:
+            # The daylight saving of that day, not of today.
+            return time.mktime((*time.strptime(whole, form)[:8], -1))
+        except (ValueError, OverflowError):
+            continue
+    raise CallError("usage", f'cannot read the time "{text}"', "say 30m, 2h, 3d, 14:00, 2026-11-30 or both")
 
 
 def place(options: Namespace) -> paths.Place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcpctl import output
+from mcpctl.arguments import readable
 from mcpctl.commands import QUICK, Command, clock, reach, waiting
 from mcpctl.errors import DONE, CallError
 
@@ -51,8 +52,6 @@ def agents(options: Namespace) -> int:
 
 def wanted(options: Namespace) -> tuple[str, dict[str, Any]]:
     """Method and params. Raises CallError `usage` for words that do not go together."""
-    from mcpctl.commands.tools import readable
-
     action, words = options.action, [readable(word) for word in options.words]
     least, most = ACTIONS[action]
     if not least <= len(words) <= most:
@@ -99,8 +98,6 @@ def check_options(options: Namespace) -> None:
 
 def added(options: Namespace, agent: str) -> dict[str, Any]:
     """The params of `agents.add`."""
-    from mcpctl.commands.tools import readable
-
     if options.allow and options.nothing:
         raise CallError("usage", "cannot both allow tools and nothing")
     params: dict[str, Any] = {"agent": agent}

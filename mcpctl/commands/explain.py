@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 from mcpctl import output
-from mcpctl.commands import SLOW, Command, reach, waiting
-from mcpctl.errors import DONE, CallError
+from mcpctl.arguments import arguments_text, guessed, readable
+from mcpctl.commands import SLOW, Command, reach
+from mcpctl.commands.tools import TOOL_HELP, argument_words, properties, tool_params, which
+from mcpctl.errors import DONE
 from mcpctl.verdict import verdict
 
 TYPE_CHECKING = False
@@ -22,15 +24,8 @@ OPERATOR = "-"
 
 def explain(options: Namespace) -> int:
     """Explain what policy says about a call, which rule decides and what would change it."""
-    from mcpctl.commands.tools import arguments_text, guessed, properties, readable
-
-    words = [*options.arguments, *options.tail]
-    if options.tool is None:
-        if not words:
-            raise CallError("usage", "no tool named", "mcpctl tools lists them")
-        options.tool = words.pop(0)  # after `--`, since it begins with a dash
-    tool = readable(options.tool)
-    named = {"server": readable(options.server), "tool": tool} if options.server else {"name": tool}
+    words = argument_words(options)
+    named = tool_params(options)
     params = {**named, "agent": "" if options.agent == OPERATOR else readable(options.agent)}
     if options.session:
         params["session"] = readable(options.session)
@@ -56,16 +51,10 @@ def say(found: Any) -> None:
 
 def _explain(arguments: Arguments) -> None:
     arguments.add_argument("agent", metavar="AGENT", help=f"whose call; {OPERATOR} is `mcpctl call`")
-    arguments.add_argument(
-        "tool",
-        metavar="TOOL",
-        nargs="?",
-        help="its name, as in `mcpctl tools`; behind -- if it begins with a dash",
-    )
+    arguments.add_argument("tool", metavar="TOOL", nargs="?", help=TOOL_HELP)
     arguments.add_argument("arguments", metavar="KEY=VALUE", nargs="*", help="its arguments, as for `call`")
-    arguments.add_argument("--server", metavar="SERVER", help="TOOL is this server's own name for it")
     arguments.add_argument("--session", metavar="ID", help="count grants for this session too")
-    waiting(arguments)
+    which(arguments)
 
 
 COMMANDS = (

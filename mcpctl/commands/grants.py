@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from mcpctl import output
+from mcpctl.arguments import json_value, readable
 from mcpctl.commands import QUICK, SLOW, Command, clock, reach, seconds, waiting
 from mcpctl.errors import DONE, CallError
 
@@ -121,8 +122,6 @@ def say_granted(found: Any) -> None:
 
 def wanted(options: Namespace) -> dict[str, Any]:
     """The params of `grants.add`. Raises CallError `usage` for words that do not go together."""
-    from mcpctl.commands.tools import readable
-
     if options.tool is None:
         raise CallError("usage", "no tool named", "mcpctl tools lists them")
     whom = [name for name, given in (("", options.operator), ("*", options.all)) if given]
@@ -157,8 +156,6 @@ def lifespan(options: Namespace) -> dict[str, Any]:
 
 
 def conditions(options: Namespace) -> list[dict[str, str]]:
-    from mcpctl.commands.tools import json_value, readable
-
     found = []
     for test in TESTS:
         for word in getattr(options, test):

@@ -6,7 +6,7 @@ import json
 import time
 
 from mcpctl import output
-from mcpctl.commands import QUICK, Command, clock, reach, seconds
+from mcpctl.commands import QUICK, Command, clock, moment, reach
 from mcpctl.errors import DONE, CallError
 
 TYPE_CHECKING = False
@@ -57,8 +57,8 @@ def conditions(options: Namespace) -> dict[str, object]:
         server, _, tool = tool.partition("__")
     now = time.time()
     found = {
-        "since": moment(options.since, now) if options.since else 0,
-        "until": moment(options.until, now) if options.until else 0,
+        "since": moment(options.since, now),
+        "until": moment(options.until, now),
         "agent": options.agent,
         "server": server,
         "tool": tool,
@@ -70,30 +70,6 @@ def conditions(options: Namespace) -> dict[str, object]:
         "text": options.text,
     }
     return {name: value for name, value in found.items() if value}
-
-
-def moment(text: str, now: float) -> float:
-    """Seconds since the epoch of "30m" (so long ago) or "2026-11-30", "2026-11-30 14:00", "14:00" (today)
-    in local time. Raises CallError `usage`."""
-    try:
-        return now - seconds(text)
-    except ValueError:
-        pass
-    today = time.strftime("%Y-%m-%d ", time.localtime(now))
-    words = text.replace("T", " ")
-    for form, whole in (
-        ("%Y-%m-%d", words),
-        ("%Y-%m-%d %H:%M", words),
-        ("%Y-%m-%d %H:%M:%S", words),
-        ("%Y-%m-%d %H:%M", today + words),
-        ("%Y-%m-%d %H:%M:%S", today + words),
-    ):
-        try:
-            # The daylight saving of that day, not of today.
-            return time.mktime((*time.strptime(whole, form)[:8], -1))
-        except (ValueError, OverflowError):
-            continue
-    raise CallError("usage", f'cannot read the time "{text}"', "say 30m, 2h, 3d, 14:00, 2026-11-30 or both")
 
 
 def newest(mcpd: Client, params: dict[str, object], count: int) -> tuple[list[Any], int]:

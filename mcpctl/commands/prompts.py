@@ -5,19 +5,12 @@ from __future__ import annotations
 import json
 
 from mcpctl import output
+from mcpctl.arguments import decode, is_object, json_object, readable
 from mcpctl.commands import Command, person, reach, waiting
 from mcpctl.commands.pages import Listing, gist, show
-from mcpctl.commands.tools import (
-    GRACE,
-    approving,
-    block_text,
-    decode,
-    is_object,
-    json_object,
-    note_cuts,
-    readable,
-)
+from mcpctl.commands.tools import GRACE, approving
 from mcpctl.errors import DONE, CallError
+from mcpctl.result import block_text, note_cuts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from mcpctl import output
-from mcpctl.commands import SLOW, clock, reach
-from mcpctl.commands.journal import moment
+from mcpctl.commands import SLOW, clock, moment, reach
 from mcpctl.errors import DONE
 
 TYPE_CHECKING = False
@@ -21,8 +20,8 @@ def replay(options: Namespace) -> int:
     """Exit code 0 also where there are differences: they are what was asked for."""
     now = time.time()
     params: dict[str, object] = {
-        "since": moment(options.since, now) if options.since else 0,
-        "until": moment(options.until, now) if options.until else 0,
+        "since": moment(options.since, now),
+        "until": moment(options.until, now),
         "server": options.server or "",
     }
     if options.agent is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 from mcpctl import output
+from mcpctl.arguments import readable
 from mcpctl.commands import Command, person, reach, waiting
 from mcpctl.commands.pages import Listing, gist, show
-from mcpctl.commands.tools import GRACE, approving, binary, note_cuts, readable
+from mcpctl.commands.tools import GRACE, approving
 from mcpctl.errors import DONE, CallError
+from mcpctl.result import binary, note_cuts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mcpctl import output
+from mcpctl.arguments import json_object
 from mcpctl.commands import QUICK, Command, reach, waiting
-from mcpctl.commands.tools import json_object
 from mcpctl.errors import DONE
 
 TYPE_CHECKING = False

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from mcpctl.commands import journal
-from mcpctl.errors import CallError
 from mcpd.api.journal import MOST, Journal, Kind, QueryJournal, Recorded
 from tests.mcpctl.harness import Control, run
 
@@ -169,33 +167,6 @@ def test_one_entry_in_full(daemon: Control, folder: Path) -> None:
 def test_why_nothing_is_written_is_said(daemon: Control, folder: Path) -> None:
     daemon.answers["journal.query"] = page([], 0, "cannot write the journal: disk full")
     assert "disk full" in run(folder, "journal").stderr
-
-
-@pytest.mark.parametrize(("text", "ago"), [("30m", 1800.0), ("2h", 7200.0), ("3d", 259200.0), ("45s", 45.0)])
-def test_a_time_ago(text: str, ago: float) -> None:
-    assert journal.moment(text, 1e9) == 1e9 - ago
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("2026-11-30", (2026, 11, 30, 0, 0, 0)),
-        ("2026-11-30 14:05", (2026, 11, 30, 14, 5, 0)),
-        ("2026-11-30T14:05:09", (2026, 11, 30, 14, 5, 9)),
-        ("14:05", (2026, 7, 1, 14, 5, 0)),
-        ("14:05:09", (2026, 7, 1, 14, 5, 9)),
-    ],
-)
-def test_a_moment_of_local_time(text: str, parts: tuple[int, ...]) -> None:
-    now = time.mktime((2026, 7, 1, 20, 0, 0, 0, 0, -1))
-    assert journal.moment(text, now) == time.mktime(time.struct_time((*parts, 0, 0, -1)))
-
-
-@pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "25:00", "-5m", "2026-11-30 14"])
-def test_no_time(text: str) -> None:
-    with pytest.raises(CallError) as caught:
-        journal.moment(text, 1e9)
-    assert caught.value.kind == "usage"
 
 
 def test_mcpctl_knows_what_the_daemon_knows() -> None:
