@@ -180,8 +180,8 @@ HARM: Final[tuple[Rule, ...]] = (
     ),
     rule(
         "sends_away",
-        "attacker|adversar|malicious|evil|exfil|collector|command|c2 server|external|remote|"
-        "third|off|outside|unknown|undisclosed|our ",
+        "attacker|adversar|malicious|evil|exfil|collector|command and|command-and|c2 server|"
+        "external|remote|third|offsite|off-site|outside|unknown|undisclosed| our ",
         r"\b"
         + SEND_OFF
         + r"\b"
@@ -230,7 +230,7 @@ HARM: Final[tuple[Rule, ...]] = (
     ),
     rule(
         "sends_away",
-        "third|external|remote|cloud|analytics|our |vendor|developer",
+        "third|external|remote|cloud|analytics| our |vendor|developer",
         r"\b(?:upload|transmit|shar|stor|keep|copy|copi|sen[dt]|sav|stream|log|record|report|sync"
         r"|forward|post|push)\w*\b"
         + gap(60)
@@ -247,9 +247,8 @@ HARM: Final[tuple[Rule, ...]] = (
     ),
     rule(
         "sends_secrets",
-        "passw|credential|secret|api key|api_key|apikey|api-key|private key|ssh key|token|cookie|"
-        ".env|*.|environment var|env var|history|context|transcript|conversation|prompt|"
-        "clipboard|keystroke|credit card|data|information|message|content|id_rsa|file",
+        "attacker|adversar|malicious|evil|exfil|collector|command and|command-and|c2 server|"
+        "external|remote|third|offsite|off-site|outside|unknown|undisclosed| our |http|@",
         r"\b"
         + SEND_OFF
         + r"\b"
@@ -296,8 +295,9 @@ HARM: Final[tuple[Rule, ...]] = (
     ),
     rule(
         "sends_secrets",
-        "password|credential|api key|secrets|private key|ssh key|.env|cookies|conversation|"
-        "chat history|keystroke|clipboard|user",
+        "password|credential|api key|secrets|private key|ssh key|.env|cookies|conversation|chat history|"
+        "keystroke|clipboard|user's |users' |user data|user location|user history|user input|user mess|"
+        "user quer|user request|user prompt|user question",
         r"\b"
         + SEND_OFF
         + r"\b"
