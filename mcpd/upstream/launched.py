@@ -200,7 +200,9 @@ def _image(server: Server, image: str, env: Mapping[str, str]) -> Launched | Non
 def _found(place: tuple[str, ...], told: Sequence[tuple[str, ...]]) -> Launched:
     digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()
     words = ", ".join(" ".join(filter(None, each[:2])) for each in told[:3])
-    return Launched(place, digest, words[:300])
+    # A package says its name and version itself, and these go to logs and terminals.
+    plain = "".join(sign if sign.isprintable() else "?" for sign in words[:300])
+    return Launched(place, digest, plain)
 
 
 def _json(path: Path) -> dict[str, Any]:

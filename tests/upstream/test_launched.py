@@ -44,6 +44,12 @@ def test_of_npx_the_package_that_was_asked_for_counts(tmp_path: Path) -> None:
     assert digest(NPX, npx(npx_cache(tmp_path / "elsewhere", "1.0.0"))) == first.digest
 
 
+def test_what_a_package_says_of_itself_is_no_command_for_a_terminal(tmp_path: Path) -> None:
+    found = launched.find(NPX, [npx(npx_cache(tmp_path, "1\x1b[2J\n\u202e"))], {})
+    assert found is not None
+    assert found.words == "files 1?[2J??"
+
+
 def test_the_lock_that_npm_keeps_among_the_modules_will_do(tmp_path: Path) -> None:
     folder = npx_cache(tmp_path, "1.0.0")
     first = digest(NPX, npx(folder))
