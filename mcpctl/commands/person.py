@@ -120,6 +120,14 @@ def ask(prompt: str) -> str:
     return line.strip().casefold()
 
 
+def agrees(question: str) -> bool:
+    """Whether the person says yes to it; the end of the input is a no."""
+    try:
+        return ask(question) in ("y", "yes")
+    except Quit:
+        return False
+
+
 def show(approval: Any) -> bool:
     """The whole question, a screen at a time where it is long; whether its end was reached."""
     text = card(approval)

@@ -138,11 +138,7 @@ def accept(mcpd: Client, found: Any, names: list[str], options: Namespace) -> in
             step = f"mcpctl pins accept {' '.join(names)} --shown {digest(found)}"
             output.note(f"nothing is accepted yet; next: {step}")
             return DENIED
-        try:
-            answer = person.ask("Accept it? [y/N] ")
-        except person.Quit:
-            answer = ""
-        if answer not in ("y", "yes"):
+        if not person.agrees("Accept it? [y/N] "):
             output.note("nothing is accepted")
             return FAILED
     definitions = [

@@ -67,11 +67,7 @@ def accept(options: Namespace) -> int:
                 step = f"mcpctl accept {options.server} --shown {review['shown']}"
                 output.note(output.visible(f"nothing is accepted yet; next: {step}"))
                 return DENIED
-            try:
-                answer = person.ask("Accept it? [y/N] ")
-            except person.Quit:
-                answer = ""
-            if answer not in ("y", "yes"):
+            if not person.agrees("Accept it? [y/N] "):
                 output.note("nothing is accepted")
                 return FAILED
             shown = review["shown"]
