@@ -16,26 +16,29 @@ class TrustBook:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._trusted: set[tuple[str, str]] = set(store.rows("select server, destination from trust"))
+        self._trusted: dict[str, set[str]] = {}
+        """Destinations, by the server's name."""
+        for name, destination in store.rows("select server, destination from trust"):
+            self._trusted.setdefault(name, set()).add(destination)
 
     def trusted(self, server: Server) -> bool:
         """Whether what the server says of its tools may lower a risk. What config.toml says of it comes
         first (b30); `mcpctl trust` is for the destination that it was said about."""
         if server.trusted is not None:
             return server.trusted
-        return bool(self._trusted) and (server.name, server.destination) in self._trusted
+        return server.name in self._trusted and server.destination in self._trusted[server.name]
 
     def filed(self, name: str) -> bool:
         """Whether a server of this name was trusted, wherever it was then."""
-        return any(server == name for server, _ in self._trusted)
+        return name in self._trusted
 
     def trust(self, server: Server) -> None:
         """Raises Failure("not_writable"): it is not trusted then."""
-        place = (server.name, server.destination)
-        self._store.write(f'keep that "{server.name}" is trusted', (_PUT, (*place, time.time())))
-        self._trusted.add(place)
+        row = (server.name, server.destination, time.time())
+        self._store.write(f'keep that "{server.name}" is trusted', (_PUT, row))
+        self._trusted.setdefault(server.name, set()).add(server.destination)
 
     def untrust(self, name: str) -> None:
         """Of every destination. Raises Failure("not_writable"); less counts all the same."""
-        self._trusted = {place for place in self._trusted if place[0] != name}
+        self._trusted.pop(name, None)
         self._store.write(f'forget that "{name}" is trusted', (_DROP, (name,)))
