@@ -140,6 +140,8 @@ class Session:
         self.off: frozenset[str] = frozenset()
         """Servers that were switched off for it, beside those that it left out itself (c23)."""
         self._without: frozenset[str] = frozenset()
+        self._named = False
+        """It is another agent than its socket's, by its own word."""
         self.caller = Caller(self.id, agent, peer.pid, peer.exe, cwd=peer.cwd)
         broker.fleet.joined(self.id, agent, "")
         self.revision: Revision | None = None
@@ -392,7 +394,13 @@ class Session:
         await self._nursery.start(run)
 
     def changed(self) -> None:
-        """Catalogues or servers changed: the agent hears of it if what it was shown did."""
+        """Catalogues or servers changed: the agent hears of it if what it was shown did. Whose word does not
+        make it that agent any more is told nothing; that is its end."""
+        if self._named:
+            agent = self.broker.config.agents.get(self.agent)
+            if agent is None or not agent.open:
+                self.over.set()
+                return
         self.notices.changed()
 
     # ------------------------------------------------------------------ attach
@@ -430,6 +438,7 @@ class Session:
         except Failure as e:
             self.refusal = e.again()
             return
+        self._named = agent != self.agent
         self.agent = agent
         # Names that no server has now stay: one may get it later. What no server can ever be called does not.
         self._without = frozenset(name for name in attach.without if server_name_problem(name) is None)

@@ -731,6 +731,22 @@ async def test_which_socket_a_process_can_open_is_its_identity(home: Home, real_
         assert entry.agent == "guest"
 
 
+@pytest.mark.parametrize("after", ["[agents.guest]\nopen = false\n", ""])
+async def test_who_may_no_longer_be_an_agent_is_it_no_longer(
+    home: Home, real_clock: None, after: str
+) -> None:
+    write_config(home, "[agents.guest]\nopen = true\n")
+    async with staged(home) as stage:
+        guest = await attach(stage, "default", agent="guest")
+        own, other = await attach(stage, "guest"), await stage.attach()
+        write_config(home, after)
+        await (await stage.operator()).call("daemon.reload")
+        with pytest.raises(EOFError):
+            await guest.read()
+        assert await other.ask("ping") == {}
+        assert await own.ask("ping") == {}, "its socket's own end is the matter of the sockets"
+
+
 async def attach(stage: Stage, own: str, **members: Any) -> Agent:
     """On the socket of `own`, with these members of the attach line."""
     client = stage.connect(own)
