@@ -50,22 +50,23 @@ def request(
     instead. Raises CallError, `denied` for a no.
     """
     whole = f'{{{params},"patience":{wait or 0}}}'
-    try:
-        return mcpd.request(method, whole, limit)
-    except CallError as error:
-        name = error.data.get("approval")
-        if error.kind != "pending" or wait or not isinstance(name, str) or not is_there():
-            raise
-        pending = error
-    try:
-        answered = settle(mcpd, fetch(mcpd, name))
-    except Quit:
-        raise pending from None
-    if answered is None:
-        raise pending
-    if not answered:
-        raise CallError("denied", "not called: you said no", "", {"approval": name})
-    return mcpd.request(method, whole, limit)
+    while True:
+        try:
+            return mcpd.request(method, whole, limit)
+        except CallError as error:
+            name = error.data.get("approval")
+            if error.kind != "pending" or wait or not isinstance(name, str) or not is_there():
+                raise
+            pending = error
+        try:
+            answered = settle(mcpd, fetch(mcpd, name))
+        except Quit:
+            raise pending from None
+        if answered is None:
+            raise pending
+        if not answered:
+            raise CallError("denied", "not called: you said no", "", {"approval": name})
+        # A server that is trusted now may still have to be asked about, as something else.
 
 
 def fetch(mcpd: Client, name: str) -> Any:

@@ -269,6 +269,23 @@ def test_whatever_is_no_yes(daemon: Control, folder: Path, typed: str, code: int
     assert len(asked(daemon, "tools.call")) == 1
 
 
+def test_after_trust_it_may_be_asked_about_as_something_else(daemon: Control, folder: Path) -> None:
+    call_answers(daemon)
+    daemon.answers["servers.trust"] = {}
+    results: list[Any] = [PENDING, PENDING, {"duration": 0.1, "result": {"content": []}}]
+    daemon.answers["tools.call"] = lambda params: results.pop(0)
+    assert at_terminal(folder, "call", "files__write", typed="t\ny\n").code == 0
+    assert [request["method"] for request in daemon.requests if request["method"] != "hello"] == [
+        "tools.call",
+        "approvals.get",
+        "servers.trust",
+        "tools.call",
+        "approvals.get",
+        "approvals.approve",
+        "tools.call",
+    ]
+
+
 def test_without_a_terminal_it_ends_with_the_id(daemon: Control, folder: Path) -> None:
     call_answers(daemon)
     done = run(folder, "call", "files__write")
