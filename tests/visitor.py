@@ -51,7 +51,7 @@ def _visitor(who: Who) -> _Visitor:
     """It ends with this run of the tests."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     program = [sys.executable, "-I", "-S", "-c", _PROGRAM]
-    subprocess.run(program, stdin=theirs.fileno(), env={}, cwd="/", check=True)
+    subprocess.run(program, stdin=theirs.fileno(), env={}, check=True)
     theirs.close()
     atexit.register(ours.close)
     return _Visitor(ours, int(ours.recv(20)))
