@@ -256,6 +256,4 @@ def _tell(broker: Broker, by: str, held: Mapping[str, str]) -> None:
     for name, why in sorted(held.items()):
         if broker.held.get(name) != why:
             log.warning("MCP '%s': held: %s", name, why)
-            broker.journal.record(
-                Entry(kind="change", method=by, server=name, outcome="held", because=why[:2000])
-            )
+            broker.journal.record(Entry(kind="change", method=by, server=name, outcome="held", because=why))
