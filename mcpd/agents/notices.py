@@ -15,6 +15,7 @@ from mcpd.catalog import qualify
 from mcpd.catalog.wrappers import READ_RESOURCE
 from mcpd.errors import Failure
 from mcpd.listing import view_now, wanted
+from mcpd.policy.decide import Deny
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.protocol.shapes import USUAL_LEVEL, ListenFilter
@@ -178,7 +179,8 @@ class Notices:
             view = view_now(self._told.broker, self._told.key)
         except Failure:
             return  # its agent is gone from the configuration
-        if view.native(server, READ_RESOURCE, "resources/read") is None:
+        row = view.native(server, READ_RESOURCE, "resources/read")
+        if row is None or isinstance(row.decision, Deny):
             return  # it was allowed when the agent asked
         name = uri if view.alone else qualify.qualified(server, uri)
         meta = dialect.subscription_meta(self.streams[on].key) if on else b""

@@ -198,11 +198,21 @@ async def test_a_server_that_was_restarted_tells_on(home: Home, real_clock: None
         assert (await agent.notice(UPDATED))["uri"] == "mcpd://books/note:///1"
 
 
-async def test_what_may_no_longer_be_read_is_no_longer_told(home: Home, real_clock: None) -> None:
+@pytest.mark.parametrize(
+    "config",
+    [
+        '[agents.default]\ndenied_tools = ["books__read_resource"]\n',
+        '[tool_policies]\n"books__read_resource" = { approval = "deny" }\n',
+        '[agents.default]\nmax_risk = "low"\n[tool_policies]\n"books__touch" = { risk = "low" }\n',
+    ],
+)
+async def test_what_may_no_longer_be_read_is_no_longer_told(
+    home: Home, real_clock: None, config: str
+) -> None:
     async with library(home) as (stage, _):
         agent = await stage.attach()
         await agent.ask("resources/subscribe", {"uri": "mcpd://books/note:///1"})
-        write_config(home, '[agents.default]\ndenied_tools = ["books__read_resource"]\n')
+        write_config(home, config)
         operator = await stage.operator()
         await operator.call("daemon.reload")
         await agent.call("books__touch", uri="note:///1")
