@@ -44,7 +44,7 @@ _SERVER_LATER = frozenset({"confine", "oauth", "may_attach", "max_in_flight"})
 _SERVER_ELSEWHERE = {
     **{key: f"default_policy = {{ {key} = ... }}" for key in fields.POLICY},
     "disabled": "enabled = false",
-    "trusted": "nothing: trust is not given in a server's own entry",
+    "trusted": "it under [overrides] in config.toml, or use mcpctl trust: no server speaks for itself",
     "type": "nothing: the transport follows from command or url",
 }
 _ONLY_STDIO = ("args", "env", "cwd", "path")

@@ -695,7 +695,7 @@ def test_who_is_trusted_is_said_in_config_toml_alone_b14_b30(folder: Path) -> No
     said = {name: server.trusted for name, server in config.servers.items()}
     # A slip of the pen trusts nobody.
     assert said == {"yes": True, "no": False, "odd": False, "stray": False, "unsaid": None}
-    assert "trust is not given in a server's own entry" in config.faulty["itself"].message
+    assert "write it under [overrides] in config.toml" in config.faulty["itself"].message
 
 
 def test_overrides_only_switch_off(folder: Path) -> None:
