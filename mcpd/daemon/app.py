@@ -145,7 +145,7 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int, held_value
     store = Store(Path(paths.state_db))
     cache = CatalogCache(Path(paths.cache))
     marker = f"{paths.runtime_id}.{instance}."
-    fleet = Fleet(changes, cache, environ, marker, open_files, guard.add, guard.remove, held_values.text)
+    fleet = Fleet(changes, cache, environ, marker, open_files, guard.add, guard.remove, held_values)
     broker = Broker(
         config=Config(),
         fleet=fleet,
@@ -163,7 +163,6 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int, held_value
     )
     # A lazy server starts when somebody wants it, not because the daemon did (D5, b01).
     applying.start(broker)
-    fleet.redact_definition = held_values.definition
     fleet.sole = partial(listing.sole, broker)
     fleet.available = partial(listing.available, broker)
     return broker

@@ -13,6 +13,7 @@ from mcpd.changes import Changes
 from mcpd.config.accepted import Launched
 from mcpd.config.spec import Server
 from mcpd.protocol.abilities import Ability
+from mcpd.secrets.held import HeldValues
 from mcpd.transport.base import ConnectFailed
 from mcpd.transport.pending import Asker, Deadlines
 from mcpd.transport.reader import Reader
@@ -42,6 +43,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     changes: Changes
     cache: CatalogCache
     open_files: int | None
+    held_values: HeldValues
+    """Takes out of a server's words what nobody is to read (n17)."""
     spawned: Callable[[int], None]
     """Told the pid of each server process that was started..."""
     ended: Callable[[int], None]
@@ -55,10 +58,6 @@ class Surroundings(msgspec.Struct, frozen=True):
     """What the launcher of a server was found to start, and may (n09)."""
     launched: Callable[[Server, Launched], str] = lambda server, found: ""
     """Told what it starts now; why the server must not run by that, empty when it may."""
-    redact: Callable[[str], str] = str
-    """Takes out of a server's words what nobody is to read (n17)..."""
-    redact_definition: Callable[[bytes], bytes] = bytes
-    """...and out of the JSON text of a definition."""
 
 
 def opening_for(server: Server, known: str, capabilities: dict[str, Any]) -> Opening:

@@ -22,6 +22,7 @@ from mcpd.config.accepted import Launched
 from mcpd.config.spec import Config, Faulty, Instance, Server
 from mcpd.errors import Failure
 from mcpd.protocol.abilities import NONE, Ability
+from mcpd.secrets.held import HeldValues
 from mcpd.transport.pending import Asker, Deadlines
 from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import STDERR_LINES
@@ -62,11 +63,11 @@ class Fleet:
         open_files: int | None = None,
         spawned: Callable[[int], None] = lambda pid: None,
         ended: Callable[[int], None] = lambda pid: None,
-        redact: Callable[[str], str] = str,
+        held_values: HeldValues | None = None,
     ) -> None:
         """`marker`: prefix of the marker of every child; `open_files`: the soft limit children get;
         `spawned` and `ended` are told the pid of each server process, for who must know when mcpd dies;
-        `redact` takes out of servers' words what nobody is to read (n17)."""
+        `held_values` takes out of servers' words what nobody is to read (n17)."""
         self.changes = changes
         self.sole: Callable[[str, Scope], Asker | None] = lambda server, scope: None
         """The one session that may use a server, by the instance of this scope, see `Surroundings`."""
@@ -75,8 +76,6 @@ class Fleet:
         self.known_launch: Callable[[Server], Launched | None] = lambda server: None
         self.launched: Callable[[Server, Launched], str] = lambda server, found: ""
         """See `Surroundings`."""
-        self.redact_definition: Callable[[bytes], bytes] = bytes
-        """Takes out of the JSON text of a definition what nobody is to read (n17)."""
         self.deadlines = Deadlines()
         self.reader = Reader()
         self._around = Surroundings(
@@ -94,8 +93,7 @@ class Fleet:
             available=lambda server, scope: self.available(server, scope),
             known_launch=lambda server: self.known_launch(server),
             launched=lambda server, found: self.launched(server, found),
-            redact=redact,
-            redact_definition=lambda raw: self.redact_definition(raw),
+            held_values=held_values or HeldValues(),
         )
         self._upstreams: dict[str, Upstream] = {}
         """The main instances."""

@@ -84,7 +84,7 @@ class Upstream:
         """Called when a turn is over; the fleet listens."""
         self.connection: Connection | None = None
         self.status = Status()
-        self.ring = StderrRing(around.redact)
+        self.ring = StderrRing(around.held_values.text)
         self.held = ""
         """What waits for `reload` or `accept`, in words (a03, n24); what runs goes on meanwhile."""
         self._idle_after = 0.0
@@ -113,7 +113,7 @@ class Upstream:
             around.changes,
             self._catalog_kept,
             self._remark,
-            around.redact_definition,
+            around.held_values.definition,
         )
         self._history = retry.History()
         self._due: float | None = None

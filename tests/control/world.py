@@ -149,8 +149,7 @@ async def running(home: Home) -> AsyncIterator[World]:
     # Another run of the tests must not take these processes for its own.
     held_values = HeldValues()
     marker = f"test{os.getpid()}."
-    fleet = Fleet(changes, CatalogCache(home.cache), os.environ, marker, redact=held_values.text)
-    fleet.redact_definition = held_values.definition
+    fleet = Fleet(changes, CatalogCache(home.cache), os.environ, marker, held_values=held_values)
     broker = Broker(
         config=Config(),
         fleet=fleet,

@@ -53,7 +53,7 @@ async def world(far: Far, cache: Path, **fields: Any) -> AsyncIterator[World]:
     server = remote(far, **fields)
     held_values = HeldValues()
     held_values.hold(of_definition(server.name, server.env, server.headers, server.url))
-    async with fleet_of(server, cache=cache, redact=held_values.text) as fleet:
+    async with fleet_of(server, cache=cache, held_values=held_values) as fleet:
         yield World(far, fleet)
         far.free()
 

@@ -39,11 +39,11 @@ def tiny(*args: str, **fields: Any) -> Server:
 
 @asynccontextmanager
 async def fleet_of(
-    *servers: Server | Faulty, cache: Path, connect: bool = True, redact: Callable[[str], str] = str
+    *servers: Server | Faulty, cache: Path, connect: bool = True, held_values: HeldValues | None = None
 ) -> AsyncIterator[Fleet]:
     """A running fleet; when it is over, none of its processes may be left."""
     environ = {"PATH": os.environ["PATH"], "HOME": "/"}
-    fleet = Fleet(Changes(), CatalogCache(cache), environ, MARKER, redact=redact)
+    fleet = Fleet(Changes(), CatalogCache(cache), environ, MARKER, held_values=held_values)
     fleet.apply(config_of(*servers), frozenset(), {}, connect=connect)
     async with trio.open_nursery() as nursery:
         await nursery.start(fleet.run)
@@ -366,7 +366,7 @@ async def test_what_a_server_says_does_not_repeat_what_mcpd_holds_for_it(
     )
     held_values = HeldValues()
     held_values.hold(of_definition("tiny", server.env, {}, ""))
-    async with fleet_of(server, cache=tmp_path, redact=held_values.text) as fleet:
+    async with fleet_of(server, cache=tmp_path, held_values=held_values) as fleet:
         upstream = fleet.find("tiny")
         status = await until(upstream, fleet, is_state("failed"))
         kept = " ".join(text for _, text in upstream.ring.last(50))
