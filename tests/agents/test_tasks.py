@@ -15,7 +15,9 @@ import trio.testing
 from msgspec.structs import replace
 
 from mcpd.catalog.tasks import RELATED
+from mcpd.config.spec import Agent as Named
 from mcpd.config.spec import Policy
+from mcpd.policy.leaks.values import Held
 from mcpd.protocol.extensions import TASKS
 from mcpd.upstream.upstream import Upstream
 from tests.agents.rooms import (
@@ -582,6 +584,49 @@ async def test_the_state_is_told_to_who_made_the_task(home: Home, monkeypatch: p
             (task["taskId"], "completed"),
         ], "nothing follows the end"
         assert not [each for each in b.got if each.get("method") == "notifications/tasks/status"]
+
+
+async def test_the_state_is_told_without_what_mcpd_holds_n17(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a list of tasks repeat it."""
+    server = Old(endless)
+    async with open_room(home, monkeypatch, s=server) as room:
+        room.broker.held_values.hold([Held("other", "THEIR_KEY", "kx82hf93-secret-of-theirs")])
+        agent = await room.agent("a", never)
+        await make(agent)
+        (job,) = server.jobs.values()
+        job.status = "completed"
+        state = server.state(job) | {"statusMessage": "kx82hf93-secret-of-theirs\u202e"}
+        server.say({"method": "notifications/tasks/status", "params": state})
+        await trio.testing.wait_all_tasks_blocked()
+        [told] = [each["params"] for each in agent.got if each.get("method") == "notifications/tasks/status"]
+        [listed] = (await agent.request("tasks/list", {}))["tasks"]
+        for said in (told, listed):
+            assert said["statusMessage"].startswith("[redacted:THEIR_KEY]")
+            assert "\u202e" not in said["statusMessage"], "b25"
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"agents": {"default": Named(name="default", denied_tools=("s__do",))}},
+        {"tool_policies": (("s__do", Policy(approval="deny")),)},
+    ],
+)
+async def test_the_state_of_what_is_denied_by_now_is_not_told(
+    home: Home, monkeypatch: pytest.MonkeyPatch, limit: Json
+) -> None:
+    server = Old(endless)
+    async with open_room(home, monkeypatch, s=server) as room:
+        agent = await room.agent("a", never)
+        await make(agent)
+        (job,) = server.jobs.values()
+        room.broker.config = replace(room.broker.config, **limit)
+        room.broker.changes.publish("servers", "s")
+        server.say({"method": "notifications/tasks/status", "params": server.state(job)})
+        await trio.testing.wait_all_tasks_blocked()
+        assert not [each for each in agent.got if each.get("method") == "notifications/tasks/status"]
 
 
 async def test_a_tool_without_tasks_is_not_called_as_one(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

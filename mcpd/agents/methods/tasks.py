@@ -22,6 +22,7 @@ from mcpd.catalog.tasks import Task
 from mcpd.errors import Failure, ServerError
 from mcpd.policy import asks
 from mcpd.policy.asks import BadAnswer, Refused
+from mcpd.policy.decide import Deny
 from mcpd.protocol import dialect, extensions
 from mcpd.protocol.extensions import TASKS
 from mcpd.protocol.input import ELICIT, QUESTIONS, ROOTS, Question, read_responses, round_members
@@ -67,11 +68,17 @@ async def make(
 
 
 def _tell_state(session: Session, held: Held, raw: bytes) -> None:
-    """Its server says how a task stands, unasked (5.15)."""
+    """Its server says how a task stands, unasked (5.15); as its agent may have it (n17)."""
+    if len(raw) > tasks.DETAIL:
+        return
+    raw = session.broker.held_values.json(raw)
     try:
         params = tasks.state(raw, held.id)
+        row = row_of(session, held, "tasks/get")
     except Failure:
         return  # the agent asks from time to time anyway
+    if isinstance(row.decision, Deny):
+        return  # it was allowed when the agent made the task
     session.notice("notifications/tasks/status", params)
     heard(held, raw)
 
