@@ -9,10 +9,9 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from time import time
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import trio
@@ -44,8 +43,6 @@ from mcpd.policy.leaks.values import unmatched
 from mcpd.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
-
-V = TypeVar("V")
 
 # Looking
 
@@ -362,9 +359,13 @@ async def remove_server(broker: Broker, name: str) -> str:
         running = broker.config
         applying.install(
             broker,
-            replace(running, servers=_without(running.servers, name), faulty=_without(running.faulty, name)),
-            _without(broker.held, name),
-            _without(broker.waiting, name),
+            replace(
+                running,
+                servers=applying.without(running.servers, name),
+                faulty=applying.without(running.faulty, name),
+            ),
+            applying.without(broker.held, name),
+            applying.without(broker.waiting, name),
         )
         try:
             _forget(broker, name)
@@ -457,7 +458,3 @@ def reconnect(broker: Broker, name: str) -> ServerInfo:
 def one(broker: Broker, name: str) -> ServerInfo:
     """Raises Failure `no_such_server`."""
     return ServerInfo(**_info(broker, broker.fleet.find(name), broker.state.switched_off()))
-
-
-def _without(table: Mapping[str, V], name: str) -> dict[str, V]:
-    return {key: value for key, value in table.items() if key != name}

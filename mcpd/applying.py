@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import trio
 from msgspec.structs import replace
@@ -29,6 +30,8 @@ from mcpd.policy.leaks.values import Held, of_definition
 from mcpd.policy.terms import Leaks, Policy
 
 log = logging.getLogger(__name__)
+
+V = TypeVar("V")
 
 
 def start(broker: Broker) -> None:
@@ -224,7 +227,7 @@ def _held(config: Config) -> Iterator[Held]:
 def launched(broker: Broker, server: Server, found: terms.Launched) -> str:
     """Note what the launcher of a server starts now; why the server must not run by that, which is ended then
     (n09). For `Fleet.launched`."""
-    name = server.name
+    name, before = server.name, broker.launches.held(server)
     try:
         broker.launches.note(server, found, filed=bool(filed(broker, name)))
     except Failure as failure:
@@ -233,7 +236,13 @@ def launched(broker: Broker, server: Server, found: terms.Launched) -> str:
     if why:
         _tell(broker, "launch", {name: why})
         install(broker, broker.config, broker.held, broker.waiting)
+    elif before:
+        install(broker, broker.config, without(broker.held, name), without(broker.waiting, name))
     return why
+
+
+def without(table: Mapping[str, V], name: str) -> dict[str, V]:
+    return {key: value for key, value in table.items() if key != name}
 
 
 def keep_accepted(broker: Broker) -> None:

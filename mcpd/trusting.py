@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 
+import trio
 from msgspec.structs import replace
 
 from mcpd import applying, pinning
@@ -14,6 +16,8 @@ from mcpd.broker import Broker
 from mcpd.config import accepted as terms
 from mcpd.config.spec import Server
 from mcpd.errors import Failure
+from mcpd.upstream import launched
+from mcpd.upstream.launch import environment
 from mcpd.upstream.upstream import REACH
 
 
@@ -80,7 +84,9 @@ async def review(broker: Broker, name: str) -> Review:
 
     Raises Failure `no_such_server`, `bad_definition`, `config_invalid`.
     """
-    return _review(broker, await _read(broker, name))
+    server = await _read(broker, name)
+    await _look_again(broker, server)
+    return _review(broker, server)
 
 
 async def accept(broker: Broker, name: str, shown: str) -> None:
@@ -107,12 +113,22 @@ async def accept(broker: Broker, name: str, shown: str) -> None:
             replace(
                 running,
                 servers={**running.servers, name: server},
-                faulty={key: each for key, each in running.faulty.items() if key != name},
+                faulty=applying.without(running.faulty, name),
             ),
-            {key: why for key, why in broker.held.items() if key != name},
-            {key: each for key, each in broker.waiting.items() if key != name},
+            applying.without(broker.held, name),
+            applying.without(broker.waiting, name),
         )
         _decided_anew(broker, name)
+
+
+async def _look_again(broker: Broker, server: Server) -> None:
+    """What its launcher would start now: a new version that was put back waits for nobody (n09)."""
+    waits = broker.launches.news(server)
+    if waits is not None:
+        look = partial(launched.again, server, waits.place, environment(server, broker.environ, ""))
+        found = await trio.to_thread.run_sync(look)
+        if found is not None:
+            applying.launched(broker, server, found)
 
 
 async def _read(broker: Broker, name: str) -> Server:

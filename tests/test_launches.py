@@ -116,6 +116,25 @@ async def test_the_same_version_again_needs_no_word(
         assert (await admin.test_server(world.broker, "tiny")).ok
 
 
+async def test_a_version_that_was_put_back_waits_for_nobody(
+    home: Home, tmp_path: Path, package: dict[str, Any], real_clock: None
+) -> None:
+    write_server(home, "tiny", **package)
+    async with running(home) as world:
+        client = await world.operator()
+        await client.call("servers.trust", server="tiny")
+        release(tmp_path, "2.0.0", taken=True)
+        await client.call("servers.reconnect", server="tiny")
+        assert not (await admin.test_server(world.broker, "tiny")).ok
+        release(tmp_path, "3.0.0", taken=True)
+        review = await client.call("servers.review", server="tiny")
+        assert (review["was"], review["becomes"]) == ("files 1.0.0", "files 3.0.0")
+        release(tmp_path, "1.0.0", taken=True)
+        review = await client.call("servers.review", server="tiny")
+        assert (review["waits"], review["becomes"]) == ("", "")
+        assert (await admin.test_server(world.broker, "tiny")).ok
+
+
 async def test_a_version_that_comes_while_agents_use_it_ends_no_call(
     home: Home, tmp_path: Path, package: dict[str, Any], real_clock: None
 ) -> None:
