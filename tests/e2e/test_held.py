@@ -141,3 +141,38 @@ def test_a_new_file_starts_nothing_until_a_reload(daemon: Daemon, running: bool)
     done = daemon.ctl("reload")
     assert "servers.vault: new:" in done.stdout
     until(lambda: heard(log, "start") and loot.exists())
+
+
+def test_who_stops_mcpd_and_writes_its_files_is_asked_as_before(daemon: Daemon) -> None:
+    """To stop it is no secret: an agent may. What it writes meanwhile opens no tool."""
+    log = daemon.home.root / "vault.log"
+    fields = {key: value for key, value in lively(log).items() if key != "default_policy"}
+    daemon.server("vault", fields)
+    daemon.write("config.toml", {"defaults": {"approval_wait": "100ms"}})
+    daemon.start()
+    assert daemon.ctl("call", "vault__echo", "text=hi", check=False).returncode == 5
+    daemon.ctl("stop")
+    daemon.server("vault", {**fields, "default_policy": OPEN})
+    open_all = {"*": {"risk": "low", "approval": "never"}}
+    trusting = {"vault": {"trusted": True}}
+    everybody = {"default": {"auto_approve": ["*"], "max_risk": "high", "approver": "host"}}
+    daemon.write(
+        "config.toml",
+        {
+            "defaults": {"approval_wait": "100ms"},
+            "tool_policies": open_all,
+            "overrides": trusting,
+            "agents": everybody,
+        },
+    )
+    assert daemon.proc is not None
+    daemon.proc.wait(20)
+    daemon.start()
+    assert daemon.ctl("call", "vault__echo", "text=hi", check=False).returncode == 5
+    assert not heard(log, name="echo")
+    shown = daemon.ctl("status").stdout
+    for place in ('tool_policies."*"', "agents.default", "servers.vault"):
+        assert place in shown
+    assert not daemon.ask("servers.get", server="vault")["trusted"]
+    daemon.ctl("reload")
+    assert daemon.ctl("call", "vault__echo", "text=hi").stdout.strip() == "hi"
