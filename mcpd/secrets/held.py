@@ -170,7 +170,9 @@ def _leak(server: str, found: Sequence[Finding], takes_secrets: bool) -> Leak | 
     for each in found:
         if each.layer == 1 and server not in each.servers:
             whose = " and ".join(f'"{name}"' for name in sorted(each.servers)[:3])
-            words = f'the arguments hold "{each.type}" of server {whose}, which "{server}" must not get'
+            # No server's, so it opens mcpd itself.
+            of = f"server {whose}" if whose else "mcpd"
+            words = f'the arguments hold "{each.type}" of {of}, which "{server}" must not get'
             return Leak("block", words, each.type, each.form)
     rest = sorted((each for each in found if each.layer > 1 and not _within(each, own)), key=_layer)
     if not rest or (takes_secrets and rest[0].layer == 2):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpd.consent.tokens import new_token
 from mcpd.policy.leaks.values import Held
 from mcpd.secrets.held import CEILING, HeldValues
 from tests.policy.leaks.tokens import TOKENS, Source
@@ -19,6 +20,7 @@ OURS = "hunter2-sesame-42"
 THEIRS = "Zq8rT1vX0pLm-77"
 SHARED = "k-4930-2017-shared"
 TOKEN = TOKENS["github-token"](Source(8))
+AGENT_TOKEN = new_token()
 
 
 @pytest.fixture
@@ -51,6 +53,7 @@ ARGUMENTS = [
     ({"a": json.dumps({"inner": THEIRS})}, "block"),
     ({"a": f"{OURS} {THEIRS}"}, "block"),
     ({"a": f"use {TOKEN}"}, "ask"),
+    ({"a": f"Authorization: Bearer {AGENT_TOKEN}"}, "block"),
     ({"a": f"use {TOKEN} {THEIRS}"}, "block"),
     ({"a": "DB_PASSWORD=kT9vR2mW7q"}, "warn"),
 ]

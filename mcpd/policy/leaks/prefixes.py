@@ -22,6 +22,10 @@ _B: Final = "[A-Za-z0-9+/]"
 _ID: Final = f"{_H}{{8}}-{_H}{{4}}-{_H}{{4}}-{_H}{{4}}-{_H}{{12}}"
 
 
+#: The type of tokens that let an agent in here.
+OWN: Final = "mcpd-token"
+
+
 class Shape(NamedTuple):
     type: str
     literals: str
@@ -212,6 +216,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape("mailgun-key", "key-", f"{_H}{{32}}", "docs: Mailgun"),
     Shape("mapbox-token", "sk.eyJ", f"{_W}{{40,}}\\.{_W}{{20,}}", "docs: Mapbox"),
     Shape("maxmind-key", "_mmk", "", "gitleaks maxmind-license-key", before=f"{_A}{{6}}_{_A}{{29}}"),
+    Shape(OWN, "mcpd_", f"{_W}{{43}}", "consent/tokens.py: an agent's own, kept here as a hash alone"),
     Shape("mercury-token", "secret-token:mercury_production_", f"{_A}{{20,}}", "docs: Mercury"),
     Shape("mongodb-secret", "mdb_sa_sk_", f"{_W}{{40}}", "docs: MongoDB Atlas"),
     Shape("neon-key", "napi_", f"{_L}{{60,}}", "docs: Neon"),
@@ -376,6 +381,13 @@ def _look(shape: Shape) -> Look:
 
 
 RULES: Final[tuple[Rule, ...]] = tuple(
-    Rule(shape.type, 2, tuple(shape.literals.encode().split()), _look(shape), shape.source)
+    # What opens mcpd itself counts as a value that it holds: nobody else is to have it (n17).
+    Rule(
+        shape.type,
+        1 if shape.type == OWN else 2,
+        tuple(shape.literals.encode().split()),
+        _look(shape),
+        shape.source,
+    )
     for shape in SHAPES
 )
