@@ -62,11 +62,12 @@ async def call(
         for _ in range(DECISIONS):
             try:
                 kept_meta = dialect.forwarded_meta(meta)
-                await obtain(broker, caller, row, payload, ticket, asker, permit, kept_meta)
+                beside = _beside(kept_meta, asker)
+                await obtain(broker, caller, row, payload, ticket, asker, permit, beside)
                 if row.local:
                     raw = b""
                     break
-                if not _holds(broker, row):
+                if not broker.views.holds(row):
                     # A long look at the arguments, or the journal's disk: the decision is no longer the last.
                     raise Superseded
                 sending = Sending(
@@ -79,7 +80,7 @@ async def call(
                     broker.config.settings.timeout_max,
                     asker,
                     row.may_replay,
-                    partial(_holds, broker, row),
+                    partial(broker.views.holds, row),
                 )
                 raw = await _step(row, send, asker)(sending)
                 raw, found = await scanning.result(broker, caller, row, raw)
@@ -195,17 +196,11 @@ def record_unfound(broker: Broker, caller: Caller, method: str, name: str, failu
     )
 
 
-def _holds(broker: Broker, row: Row) -> bool:
-    """Whether the row is still what was decided on, under the same rules (DESIGN 6)."""
-    view = broker.views.current(row.key)
-    return view is not None and view.holds(row)
-
-
 async def _renewed(broker: Broker, row: Row, ticket: Ticket) -> Row:
     """The same row when what it is answered from is as new as a listing (a22, 5.18)."""
     with ticket.stoppable():
         await listing.renew(row.upstream, "prompts" if row.method == "prompts/list" else "resources")
-    return row if _holds(broker, row) else await _find_again(broker, row, ticket)
+    return row if broker.views.holds(row) else await _find_again(broker, row, ticket)
 
 
 async def _find_again(broker: Broker, row: Row, ticket: Ticket) -> Row:

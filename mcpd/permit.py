@@ -6,6 +6,7 @@ The decision is `policy.decide`'s. Here only what it depends on is gathered, and
 from __future__ import annotations
 
 from math import inf
+from typing import NamedTuple
 
 import msgspec
 import trio
@@ -54,6 +55,18 @@ class Permit(msgspec.Struct):
     """What was found of secrets in the arguments and in the answer, in words (n17)."""
 
 
+class _Asked(NamedTuple):
+    """One request that is not let through at once, and who waits for it."""
+
+    caller: Caller
+    row: Row
+    arguments: bytes
+    """As policy reads them."""
+    ticket: Ticket
+    asker: Asker | None
+    permit: Permit
+
+
 async def obtain(
     broker: Broker,
     caller: Caller,
@@ -78,7 +91,8 @@ async def obtain(
         permit.decision, permit.because = "allow", decision.because
     else:
         await _verified(row, ticket)
-        decision = await _consented(broker, caller, row, payload, ticket, asker, permit, leak)
+        asked = _Asked(caller, row, row.arguments(payload), ticket, asker, permit)
+        decision = await _consented(broker, asked, leak)
     if row.ruling.risk == "high" and not row.local and permit.recorded != _recorded(row, decision):
         await _put_on_record(broker, caller, row, payload, decision, permit)
 
@@ -94,18 +108,9 @@ async def _verified(row: Row, ticket: Ticket) -> None:
         raise Superseded
 
 
-async def _consented(
-    broker: Broker,
-    caller: Caller,
-    row: Row,
-    payload: bytes,
-    ticket: Ticket,
-    asker: Asker | None,
-    permit: Permit,
-    leak: Leak | None,
-) -> Allow:
+async def _consented(broker: Broker, asked: _Asked, leak: Leak | None) -> Allow:
     """What is allowed by a grant or by a person, who is waited for."""
-    arguments = row.arguments(payload)
+    caller, row, arguments, _, _, permit = asked
     bound = bound_of(row, arguments)
     # Only a person's yes needs it, and it is the dearest of all that is done here.
     digest = binding.digest(bound) if permit.digest else ""
@@ -130,29 +135,21 @@ async def _consented(
         yes = broker.approvals.take(digest)
         if not yes:
             permit.decision = "ask"
-            question = _question(row, caller, bound, digest, decision)
-            yes = await _ask(broker, caller, question, ticket, asker, permit)
+            yes = await _ask(broker, asked, _question(row, caller, bound, digest, decision))
         permit.digest, permit.approved = digest, yes
-        view = broker.views.current(row.key)
-        if view is None or not view.holds(row):
+        if not broker.views.holds(row):
             raise Superseded
 
 
-async def _ask(
-    broker: Broker,
-    caller: Caller,
-    question: Question,
-    ticket: Ticket,
-    asker: Asker | None,
-    permit: Permit,
-) -> str:
+async def _ask(broker: Broker, asked: _Asked, question: Question) -> str:
     """The id of the person's yes; empty where a new grant may cover the request."""
+    caller, permit = asked.caller, asked.permit
     settings = broker.config.settings
     wait = (settings.approval_wait or inf) if caller.patience is None else caller.patience
     deadline = settings.approval_deadline or inf
     began = trio.current_time()
     try:
-        return await broker.approvals.ask(question, ticket, asker, wait=wait, deadline=deadline)
+        return await broker.approvals.ask(question, asked.ticket, asked.asker, wait=wait, deadline=deadline)
     except Failure as failure:
         permit.approved = failure.data.get("approval", "")
         failure.data.setdefault("server", question.bound.server)
@@ -281,6 +278,7 @@ def unasked(row: Row, decision: Ask) -> Failure:
     return Failure(
         "denied",
         f'denied: {row.method} of server "{row.upstream.name}" opens no question',
-        hint=f'mcpctl grant {row.upstream.name} {row.tool.name}, or approval = "never" in its policy',
+        hint=f"mcpctl grants add {row.tool.name} --server {row.upstream.name}"
+        ' --agent NAME --forever, or approval = "never" in its policy',
         server=row.upstream.name,
     )

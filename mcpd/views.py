@@ -348,6 +348,11 @@ class Views:
             self._put_aside(lambda view: view.ended)
         return self._found.get(key)
 
+    def holds(self, row: Row) -> bool:
+        """Whether the row is still what was decided on, under the same rules (DESIGN 6)."""
+        view = self.current(row.key)
+        return view is not None and view.holds(row)
+
     def get(self, config: Config, fleet: Fleet, agent: Agent, key: ViewKey) -> View:
         """The view that is true now. `key` must belong to `agent`."""
         view = self.current(key)
