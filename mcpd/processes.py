@@ -108,10 +108,10 @@ def chain(pid: int) -> tuple[Link, ...]:
 
 
 def look(pid: int) -> Link | None:
-    """The process, if it is alive. What may not be read of it is empty."""
+    """The process, if it is alive and may be looked at. What else may not be read of it is empty."""
     try:
         folder = open_folder(pid)
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:
         return None
     try:
         stat = Stat(read(folder, "stat"))
@@ -128,8 +128,8 @@ def look(pid: int) -> Link | None:
             argv=argv_in(folder, ARGV),
             marker=marker_in(folder),
         )
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+    except (OSError, ValueError, IndexError):
+        return None  # it has ended meanwhile
     finally:
         os.close(folder)
 
