@@ -196,6 +196,13 @@ def record_unfound(broker: Broker, caller: Caller, method: str, name: str, failu
     )
 
 
+def _beside(kept_meta: bytes, asker: Asker | None) -> bytes:
+    """What goes to the server besides the params: of `_meta`, and of the caller's extensions (5.17)."""
+    if asker is None or not asker.extensions:
+        return kept_meta
+    return b",".join(filter(None, (kept_meta, asker.extensions[1:-1])))
+
+
 async def _renewed(broker: Broker, row: Row, ticket: Ticket) -> Row:
     """The same row when what it is answered from is as new as a listing (a22, 5.18)."""
     with ticket.stoppable():
