@@ -131,7 +131,8 @@ async def test_what_an_agent_says_beside_its_arguments_crosses_only_as_far_as_it
 async def test_what_waits_for_a_person_or_is_denied_sends_no_byte(home: Home, real_clock: None) -> None:
     write_config(
         home,
-        "[defaults]\napproval_wait = '50ms'\n[tool_policies]\n'lively__echo' = { approval = 'never' }\n'shut__echo' = { approval = 'never' }\n"
+        "[defaults]\napproval_wait = '50ms'\n[tool_policies]\n"
+        "'lively__echo' = { approval = 'never' }\n'shut__echo' = { approval = 'never' }\n"
         "'lively__e*' = { approval = 'deny' }\n",
     )
     async with Ear(home.root / "ear") as ear:

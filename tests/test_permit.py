@@ -213,7 +213,7 @@ async def test_typing_opens_no_question(home: Home, real_clock: None) -> None:
 async def test_a_trusted_server_that_rests_is_asked_before_a_person_is_d4(
     home: Home, real_clock: None
 ) -> None:
-    """What the cache says lowers nothing, so the server says it again; `echo` is read-only by its own word."""
+    """What the cache says lowers nothing, so the server says it again: `echo` is read-only."""
     async with Ear(home.root / "ear") as ear:
         write_server(home, "lively", **ear.server(default_policy={}))
         async with staged(home) as stage:

@@ -418,7 +418,12 @@ async def open_room(
     # It is written by a thread, whose time is not the jumping clock's.
     monkeypatch.setattr(Keeper, "store", nothing)
     changes = Changes()
-    more = {"sampling": True, "roots": "agent", "policy": Policy(risk="low", approval="never"), **(fields or {})}
+    more = {
+        "sampling": True,
+        "roots": "agent",
+        "policy": Policy(risk="low", approval="never"),
+        **(fields or {}),
+    }
     config = Config(servers={name: Server(name=name, source="test", command="x", **more) for name in servers})
     store = Store(home.state / "state.db")
     fleet = Fleet(changes, CatalogCache(home.cache), {"HOME": "/home/me"}, "test.")
