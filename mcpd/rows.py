@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from mcpd.catalog import completion, content, names, readout, tasks, wrappers
+from mcpd.catalog import content, names, native, readout, wrappers
 from mcpd.catalog.content import Bounded
-from mcpd.catalog.qualify import qualify_content, qualify_contents, qualify_messages
+from mcpd.catalog.qualify import qualify_content
 from mcpd.catalog.tool import Catalog, Tool
 from mcpd.config.spec import Agent, Config, Server
 from mcpd.errors import Failure
@@ -369,7 +369,7 @@ class Native(Row):
         return b"{" + payload + b"}"
 
     def bound(self, result: bytes, payload: bytes, cap: int) -> Bounded:
-        return _BOUNDS[self.method](result, payload, cap, self.prefix)
+        return native.bound(self.method, result, payload, cap, self.prefix)
 
 
 class Following(Native):
@@ -407,51 +407,6 @@ def described(tool: Tool) -> str:
 def description(entry: bytes) -> str:
     """The same by the JSON text of its definition."""
     return msgspec.json.decode(entry, type=_Described).description
-
-
-class _Uri(msgspec.Struct):
-    uri: str
-
-
-def _bound_read(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
-    uri = msgspec.json.decode(b"{" + payload + b"}", type=_Uri).uri
-    bounded = readout.bound_read(result, cap, uri)
-    return qualify_contents(bounded, prefix) if prefix else bounded
-
-
-def _bound_prompt(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
-    bounded = readout.bound_prompt(result, cap)
-    return qualify_messages(bounded, prefix) if prefix else bounded
-
-
-def _bound_completion(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
-    return completion.bound(result, cap)
-
-
-def _bound_result(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
-    bounded = content.bound(result, cap)
-    return qualify_content(bounded, prefix) if prefix else bounded
-
-
-def _bound_task(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
-    return tasks.detail(result, cap, prefix)
-
-
-def _bound_answer(result: bytes, payload: bytes, cap: int, prefix: str) -> Bounded:
-    return Bounded(b"{}")
-
-
-_BOUNDS: dict[str, Callable[[bytes, bytes, int, str], Bounded]] = {
-    "resources/read": _bound_read,
-    "prompts/get": _bound_prompt,
-    "completion/complete": _bound_completion,
-    "resources/subscribe": _bound_answer,
-    "subscriptions/listen": _bound_answer,
-    "tasks/get": _bound_task,
-    "tasks/result": _bound_result,
-    "tasks/update": _bound_answer,
-    "tasks/cancel": _bound_task,
-}
 
 
 def may_use(agent: Agent, server: str, tool: str) -> bool:
