@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import pytest
 
 import mcpctl
 import mcpd
+from mcpctl.commands import MODULES
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = [".ci/run", "packaging/test.sh", "packaging/try.sh", "tests/servers/install.sh"]
@@ -131,6 +133,22 @@ def test_readme_has_the_layers_that_are_checked() -> None:
     checked = [found for layer in layers if (found := layer & (there - {"__main__"}))]
     (shown,) = re.findall(r"^ {4}daemon > .*\n(?: {4}> .*\n)*", readme(), re.MULTILINE)
     assert [set(re.findall(r"\w+", layer)) for layer in shown.split(">")] == checked
+
+
+@pytest.mark.parametrize("package", ["mcpd", "mcpctl"])
+def test_messages_name_verbs_that_mcpctl_has(package: str) -> None:
+    """A hint is a next step: it has to be one."""
+    found = []
+    for path in sorted((ROOT / package).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        prose = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+        for each in ast.walk(tree):
+            if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in prose:
+                verbs = set(re.findall(r"\bmcpctl (?!asks\b)([a-z][a-z-]*)", each.value))
+                found += [
+                    f"{path.relative_to(ROOT)}:{each.lineno}: {verb}" for verb in verbs - MODULES.keys()
+                ]
+    assert found == []
 
 
 def test_readme_shows_verbs_that_mcpctl_has() -> None:
