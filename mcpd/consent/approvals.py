@@ -62,6 +62,8 @@ class Open:
     ) -> None:
         self.id = name
         self.question = question
+        self.sessions = {question.session}
+        """Whose calls have asked it."""
         self.asked_at = time.time()
         self.since = now
         self.deadline = deadline
@@ -82,6 +84,8 @@ class Yes(NamedTuple):
 
     id: str
     question: Question
+    sessions: frozenset[str]
+    """Whose calls have asked for it."""
     until: float
     """Trio clock..."""
     ends: float
@@ -156,6 +160,7 @@ class Approvals:
         now = trio.current_time()
         opened = self._open.get(question.digest)
         if opened is not None:
+            opened.sessions.add(question.session)
             return opened
         agent = question.bound.agent
         theirs = sum(each.question.bound.agent == agent for each in self._open.values())
@@ -292,17 +297,9 @@ class Approvals:
 
     # --------------------------------------------------- those who guard the answers
 
-    def askers(self) -> frozenset[int]:
-        """The processes that wait for an answer, or can still use one."""
-        return frozenset(question.pid for question in self._living())
-
     def lives(self, session: str) -> bool:
         """Whether a question of that session is open, or a yes to it unused (n06)."""
-        return session in {question.session for question in self._living()}
-
-    def _living(self) -> Iterator[Question]:
-        yield from (opened.question for opened in self.open())
-        yield from (yes.question for yes in self.unused())
+        return any(session in each.sessions for each in (*self.open(), *self.unused()))
 
     # ------------------------------------------------------------------------- time
 
@@ -340,7 +337,11 @@ class Approvals:
     def _approve(self, opened: Open, by: By) -> None:
         digest = opened.question.digest
         self._yes[digest] = Yes(
-            opened.id, opened.question, trio.current_time() + YES, self._since_boot() + YES
+            opened.id,
+            opened.question,
+            frozenset(opened.sessions),
+            trio.current_time() + YES,
+            self._since_boot() + YES,
         )
         self._close(opened, "approved", by)
 

@@ -524,18 +524,17 @@ async def test_ids_are_random() -> None:
         assert all(len(name) == 10 and name.isalnum() for name in names)
 
 
-async def test_who_waits_or_can_still_use_a_yes() -> None:
+async def test_whose_question_or_yes_is_still_there() -> None:
     async with world() as w:
-        assert w.approvals.askers() == frozenset()
-        name = (await w.refused(question(pid=7), wait=0)).data["approval"]
-        await w.begin(question({"n": 2}, session="s2", pid=8))
-        w.approvals.approve(name, ME)
-        assert w.approvals.askers() == {7, 8}
-        assert w.approvals.lives("s1")
-        assert w.approvals.lives("s2")
-        w.approvals.take(question().digest)
         assert not w.approvals.lives("s1")
-        assert w.approvals.askers() == {8}
+        name = (await w.refused(question(), wait=0)).data["approval"]
+        await w.refused(question(session="s2"), wait=0)
+        await w.begin(question({"n": 2}, session="s3"))
+        assert [w.approvals.lives(session) for session in ("s1", "s2", "s3", "s4")] == [True] * 3 + [False]
+        w.approvals.approve(name, ME)
+        assert w.approvals.lives("s2"), "who has asked the same can use the yes as well"
+        w.approvals.take(question().digest)
+        assert [w.approvals.lives(session) for session in ("s1", "s2", "s3")] == [False, False, True]
 
 
 # --------------------------------------------------------------- the host as the asker
