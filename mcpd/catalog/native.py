@@ -1,5 +1,5 @@
-"""How results of native methods, those besides tools/call, reach an agent: within the cap (a18), and with URIs
-that say whose they are in views of several servers."""
+"""How results of native methods, those besides tools/call, reach an agent: within the cap (a18), and with
+URIs that say whose they are in views of several servers."""
 
 from __future__ import annotations
 
