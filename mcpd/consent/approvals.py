@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from itertools import chain
 from math import inf
 from typing import Final, NamedTuple, Protocol
 
@@ -299,7 +300,9 @@ class Approvals:
 
     def lives(self, session: str) -> bool:
         """Whether a question of that session is open, or a yes to it unused (n06)."""
-        return any(session in each.sessions for each in (*self.open(), *self.unused()))
+        asked = (opened.sessions for opened in self.open())
+        usable = (yes.sessions for yes in self.unused())
+        return any(session in sessions for sessions in chain(asked, usable))
 
     # ------------------------------------------------------------------------- time
 
