@@ -111,8 +111,13 @@ def assemble(connection: Connection, parts: Parts, redact: Redact = bytes) -> Ca
         templates=tuple(one for part in order for one in part.templates),
         prompts=tuple(prompt for part in order for prompt in part.prompts),
         features=features(settled.capabilities),
-        extensions=extensions.read(settled.capabilities) if settled.revision.stateless else {},
+        extensions=_announced(settled.capabilities, redact) if settled.revision.stateless else {},
     )
+
+
+def _announced(capabilities: dict[str, Any], redact: Redact) -> dict[str, dict[str, Any]]:
+    text = msgspec.json.encode({"extensions": extensions.read(capabilities)})
+    return extensions.read(msgspec.json.decode(redact(text)))
 
 
 async def fetch_all(

@@ -30,6 +30,7 @@ from mcpd.journal import Entry, Journal
 from mcpd.policy.asks import Budget
 from mcpd.protocol import jsonrpc
 from mcpd.protocol.revisions import Revision
+from mcpd.secrets.held import HeldValues
 from mcpd.transport.base import Receiver
 from mcpd.upstream import upstream as upstream_module
 from mcpd.upstream.cache import CatalogCache
@@ -426,7 +427,9 @@ async def open_room(
     }
     config = Config(servers={name: Server(name=name, source="test", command="x", **more) for name in servers})
     store = Store(home.state / "state.db")
-    fleet = Fleet(changes, CatalogCache(home.cache), {"HOME": "/home/me"}, "test.")
+    held_values = HeldValues()
+    cache = CatalogCache(home.cache)
+    fleet = Fleet(changes, cache, {"HOME": "/home/me"}, "test.", held_values=held_values)
     broker = Broker(
         config=config,
         fleet=fleet,
@@ -438,6 +441,7 @@ async def open_room(
         agents_dir="",
         environ={},
         instance="0123456789abcdef",
+        held_values=held_values,
         started=1.0,
         secret=b"secret",
     )

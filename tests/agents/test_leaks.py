@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from mcpd import listing
 from mcpd.config.spec import Policy
 from mcpd.policy.leaks.values import Held
 from mcpd.policy.terms import Leaks
+from mcpd.rows import ViewKey
 from tests.agents.rooms import FORM, META, Asking, Json, Modern, Refused, Room, open_room
 from tests.agents.test_asks import text
 from tests.conftest import Home
@@ -223,3 +225,44 @@ async def test_logs(home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool) -
         await agent.call("s__do", {}, _meta={META + "logLevel": "debug"})
         said = [m["params"]["data"] for m in agent.got if m.get("method") == "notifications/message"]
         assert said == [{"said": CLEANED}]
+
+
+class Extended(Modern):
+    """It announces an extension, whose settings go both ways (5.17)."""
+
+    async def answer(self, method: str, params: Json, ident: Any) -> Json:
+        result = await super().answer(method, params, ident)
+        if method == "server/discover":
+            result["capabilities"]["extensions"] = {"example.com/x": {"note": OURS}}
+        return result
+
+
+@pytest.mark.parametrize(("said", "reached"), [("plain words", True), (THEIRS, False), (TOKEN, False)])
+async def test_the_settings_of_an_extension_go_to_a_server_as_arguments_do(
+    home: Home, monkeypatch: pytest.MonkeyPatch, said: str, reached: bool
+) -> None:
+    server = Extended(echoes)
+    async with open_room(home, monkeypatch, s=server) as room:
+        hold(room)
+        agent = await room.agent("a", yes, {"extensions": {"example.com/x": {"k": said}}}, modern=True)
+        result = await agent.call("s__do", {})
+        calls = [each for each in server.heard if each.get("method") == "tools/call"]
+        if reached:
+            told = server.capabilities["extensions"]
+            assert told == {"example.com/x": {"k": said}}
+        else:
+            assert result["_meta"]["dev.mcpd/kind"] == "denied"
+            assert calls == []
+            assert said not in json.dumps(server.heard)
+
+
+async def test_the_settings_of_a_servers_extension_are_told_without_what_mcpd_holds(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_room(home, monkeypatch, s=Extended(echoes)) as room:
+        hold(room)
+        agent = await room.agent("a", yes, modern=True)
+        await agent.call("s__do", {})
+        await room.broker.fleet.find("s").relist()
+        view = listing.view_now(room.broker, ViewKey(("default", "s", frozenset(), "")))
+        assert view.extensions == {"example.com/x": {"note": "[redacted:OUR_KEY]"}}
