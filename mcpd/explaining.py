@@ -12,7 +12,7 @@ from mcpd.api import policy as api
 from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.catalog import names
-from mcpd.config.spec import Agent, Server
+from mcpd.config.spec import Agent
 from mcpd.permit import bound_of, facts_of, request_of
 from mcpd.policy import binding, rules
 from mcpd.policy.explain import Case, Limits, explain
@@ -34,24 +34,21 @@ async def explain_request(broker: Broker, row: Row, wanted: api.Explain) -> api.
     # Not told as an event: nothing is sent.
     leak = await broker.held_values.arguments(row.upstream.name, payload, takes_secrets=takes)
     facts = facts_of(broker, row, broker.grants.find(request), next(unused, ""), leak)
-    server = row.upstream.definition
-    assert isinstance(server, Server)
-    config = broker.config
-    of_row = (server.name, row.tool, row.names, server.policy, config.tool_policies, config.settings)
+    server = row.upstream.name
     case = Case(
         facts=facts,
-        chain=rules.chain(*of_row, trusted=row.trusted, doubtful=row.doubtful),
+        chain=rules.chain(row.subject, trusted=row.trusted),
         name=row.name,
         limits=Limits(agent.name, agent.max_risk, agent.auto_approve),
-        barred=barred(agent, server.name, row.tool.name),
+        barred=barred(agent, server, row.tool.name),
         unbar=_unbar(agent, row),
         turn=_turn(row),
-        turned=rules.resolve(*of_row, trusted=not row.trusted, doubtful=row.doubtful),
+        turned=rules.resolve(row.subject, trusted=not row.trusted),
     )
     found = explain(case, row.decided)
     return api.Explained(
         agent=agent.name,
-        server=server.name,
+        server=server,
         tool=row.tool.name,
         name=row.name,
         verdict=found.verdict,

@@ -236,20 +236,24 @@ class Row:
         return described(self.tool)
 
     @property
+    def subject(self) -> rules.Subject:
+        """What is ruled about."""
+        server = self.upstream.definition
+        assert isinstance(server, Server)
+        return rules.Subject(
+            server.name,
+            self.tool,
+            self.names,
+            server.policy,
+            self._config.tool_policies,
+            self._config.settings,
+            self.doubtful,
+        )
+
+    @property
     def ruling(self) -> Ruling:
         if self._ruling is None:
-            server = self.upstream.definition
-            assert isinstance(server, Server)
-            self._ruling = rules.resolve(
-                server.name,
-                self.tool,
-                self.names,
-                server.policy,
-                self._config.tool_policies,
-                self._config.settings,
-                trusted=self.trusted,
-                doubtful=self.doubtful,
-            )
+            self._ruling = rules.resolve(self.subject, trusted=self.trusted)
         return self._ruling
 
     @property

@@ -7,7 +7,7 @@ A missing or unknown hint never makes anything milder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -98,23 +98,28 @@ class Chain(NamedTuple):
     timeout: tuple[Choice[float], ...]
 
 
-def resolve(
-    server: str,
-    tool: Tool,
-    spellings: Iterable[str],
-    server_policy: Policy,
-    tool_policies: Iterable[tuple[str, Policy]],
-    settings: Defaults,
-    *,
-    trusted: bool,
-    doubtful: str = "",
-) -> Ruling:
-    """The rules for a tool of a server (a23); the arguments are those of `chain`."""
-    names, policies = tuple(spellings), tuple(tool_policies)
-    found = chain(server, tool, names, server_policy, policies, settings, trusted=trusted, doubtful=doubtful)
-    takes, gives = _leaks(names, server_policy, policies)
-    if doubtful:
-        also = _leaks((*names, doubtful), server_policy, policies)
+class Subject(NamedTuple):
+    """A tool, and what the user's files say that could be meant for it."""
+
+    server: str
+    tool: Tool
+    names: tuple[str, ...]
+    """All names that a pattern may mean it by: the original and the exported ones (a26)."""
+    server_policy: Policy
+    tool_policies: tuple[tuple[str, Policy], ...]
+    """(pattern, policy); their order does not matter."""
+    settings: Defaults
+    doubtful: str = ""
+    """A name that another server's tool could have as well: by that a policy can be stricter, not milder
+    (D2)."""
+
+
+def resolve(subject: Subject, *, trusted: bool) -> Ruling:
+    """The rules for a tool of a server (a23)."""
+    found = chain(subject, trusted=trusted)
+    takes, gives = _leaks(subject)
+    if subject.doubtful:
+        also = _leaks(_by_every_name(subject))
         takes, gives = takes and also[0], gives and also[1]
     risk, approval, timeout = found.risk[0], found.approval[0], found.timeout[0]
     because = (
@@ -125,12 +130,19 @@ def resolve(
     return Ruling(risk.value, approval.value, timeout.value, because, takes, gives)
 
 
-def _leaks(
-    names: tuple[str, ...], server_policy: Policy, tool_policies: Iterable[tuple[str, Policy]]
-) -> tuple[bool, bool]:
+def _by_every_name(subject: Subject) -> Subject:
+    return subject._replace(names=(*subject.names, subject.doubtful), doubtful="")
+
+
+def _matching(subject: Subject) -> list[tuple[str, Policy]]:
+    """The tool policies that mean it by one of its sure names."""
+    return [each for each in subject.tool_policies if _matches(each[0], subject.names)]
+
+
+def _leaks(subject: Subject) -> tuple[bool, bool]:
     """Whether the tool takes secrets, and whether it gives them: down the same chain, else neither."""
-    matching = [(pattern, policy.leaks) for pattern, policy in tool_policies if _matches(pattern, names)]
-    own = server_policy.leaks
+    matching = [(pattern, policy.leaks) for pattern, policy in _matching(subject)]
+    own = subject.server_policy.leaks
     takes: tuple[Choice[SecretsIn], ...] = _in_order(
         [(pattern, leaks.arguments) for pattern, leaks in matching],
         SECRETS_IN.index,
@@ -150,38 +162,21 @@ def spelled(timeout: float) -> str:
     return f"{timeout:g} s" if timeout else "none"
 
 
-def chain(
-    server: str,
-    tool: Tool,
-    spellings: Iterable[str],
-    server_policy: Policy,
-    tool_policies: Iterable[tuple[str, Policy]],
-    settings: Defaults,
-    *,
-    trusted: bool,
-    doubtful: str = "",
-) -> Chain:
-    """What every rule says about a tool of a server.
-
-    `spellings` are all names that a pattern may mean the tool by: the original and the
-    exported ones (a26). `doubtful` is one that another server's tool could have as well: by that a policy
-    can be stricter, not milder (D2). The order of `tool_policies` does not matter.
-    """
-    names = tuple(spellings)
-    if doubtful:
-        policies = tuple(tool_policies)
+def chain(subject: Subject, *, trusted: bool) -> Chain:
+    """What every rule says about a tool of a server."""
+    if subject.doubtful:
         sure, other = (
-            chain(server, tool, each, server_policy, policies, settings, trusted=trusted)
-            for each in (names, (*names, doubtful))
+            chain(each, trusted=trusted) for each in (subject._replace(doubtful=""), _by_every_name(subject))
         )
         return Chain(
             max(sure.risk, other.risk, key=lambda said: risk_rank(said[0].value)),
             max(sure.approval, other.approval, key=lambda said: approval_rank(said[0].value)),
             max(sure.timeout, other.timeout, key=lambda said: timeout_rank(said[0].value)),
         )
-    matching = [(pattern, policy) for pattern, policy in tool_policies if _matches(pattern, names)]
+    server, settings, server_policy = subject.server, subject.settings, subject.server_policy
+    matching = _matching(subject)
     own = f'default_policy of server "{server}"'
-    hinted = _read_hints(tool.annotations, server, settings, trusted=trusted)
+    hinted = _read_hints(subject.tool.annotations, server, settings, trusted=trusted)
     return Chain(
         _in_order(
             [(pattern, policy.risk) for pattern, policy in matching],

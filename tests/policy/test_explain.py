@@ -12,7 +12,7 @@ from mcpd.catalog.tool import Annotations, Tool
 from mcpd.config.spec import Agent, Settings
 from mcpd.policy.decide import Cover, Facts, decide
 from mcpd.policy.explain import Case, Explanation, Limits, explain, verdict
-from mcpd.policy.rules import chain, resolve
+from mcpd.policy.rules import Subject, chain, resolve
 from mcpd.policy.terms import APPROVALS, RISKS, Policy
 
 NAMES = ("fs__write",)
@@ -28,9 +28,9 @@ def case(
     agent: Agent = Agent(name="coder"),  # noqa: B008
     **facts: Any,
 ) -> Case:
-    of_tool = ("fs", Tool("write", b"", said), NAMES, own, table, Settings())
+    subject = Subject("fs", Tool("write", b"", said), NAMES, own, table, Settings())
     known = Facts(
-        ruling=resolve(*of_tool, trusted=trusted),
+        ruling=resolve(subject, trusted=trusted),
         agent=agent,
         server="fs",
         tool="write",
@@ -39,12 +39,12 @@ def case(
     )
     return Case(
         facts=known,
-        chain=chain(*of_tool, trusted=trusted),
+        chain=chain(subject, trusted=trusted),
         name="fs__write",
         limits=Limits(agent.name, agent.max_risk, agent.auto_approve),
         barred=barred,
         turn="mcpctl untrust fs" if trusted else "mcpctl trust fs",
-        turned=resolve(*of_tool, trusted=not trusted),
+        turned=resolve(subject, trusted=not trusted),
     )
 
 

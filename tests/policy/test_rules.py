@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcpd.catalog.names import Spelling, export, original
 from mcpd.catalog.tool import Annotations, Tool, read_tools
 from mcpd.config.spec import Agent, Settings
-from mcpd.policy.rules import Ruling, barred, may_replay, may_use_server, resolve
+from mcpd.policy.rules import Ruling, Subject, barred, may_replay, may_use_server, resolve
 from mcpd.policy.terms import (
     APPROVALS,
     RISKS,
@@ -43,7 +43,9 @@ def rule(
     tool: str = "write_file",
 ) -> Ruling:
     spellings = (original("fs", tool), export("fs", tool))
-    return resolve("fs", Tool(tool, b"", annotations), spellings, own, tools, settings, trusted=trusted)
+    return resolve(
+        Subject("fs", Tool(tool, b"", annotations), spellings, own, tools, settings), trusted=trusted
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from mcpd.config.load import load
 from mcpd.config.spec import Agent, Config, Settings
 from mcpd.policy.decide import Allow, Ask, Cover, Deny, Facts, decide
 from mcpd.policy.grants import Grant, Request, covers
-from mcpd.policy.rules import Ruling, barred, resolve
+from mcpd.policy.rules import Ruling, Subject, barred, resolve
 from mcpd.policy.terms import APPROVALS, RISKS, Approval, Policy, Risk, approval_rank, risk_rank
 
 SERVER, TOOL = "fs", "write_file"
@@ -146,7 +146,8 @@ def expected(case: Case) -> tuple[Risk, Approval, Verdict]:
 def ruled(case: Case, settings: Settings = Settings()) -> Ruling:  # noqa: B008
     pins = (("fs__*", PINS[case.override]),) if case.override != "-" else ()
     tool = Tool(TOOL, b"", HINTS[case.hint])
-    return resolve(SERVER, tool, NAMES, PINS[case.server], pins, settings, trusted=case.trust == "trusted")
+    subject = Subject(SERVER, tool, NAMES, PINS[case.server], pins, settings)
+    return resolve(subject, trusted=case.trust == "trusted")
 
 
 def decided(case: Case, ruling: Ruling, approved: str = "") -> Allow | Ask | Deny:
@@ -254,7 +255,8 @@ def any_ruling(
     settings: Settings,
     trusted: bool,
 ) -> Ruling:
-    return resolve(SERVER, Tool(TOOL, b"", said), NAMES, own, table, settings, trusted=trusted)
+    subject = Subject(SERVER, Tool(TOOL, b"", said), NAMES, own, tuple(table), settings)
+    return resolve(subject, trusted=trusted)
 
 
 def rank(ruling: Ruling) -> tuple[int, int]:
