@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from mcpd import listing, pinning
+from mcpd import listing, pinning, roster
 from mcpd.api.grants import AddGrant, Granted, GrantInfo, Where
 from mcpd.broker import Broker
 from mcpd.caller import Caller
@@ -106,13 +106,7 @@ def _server(broker: Broker, name: str) -> Server:
 
 
 def _check_session(broker: Broker, grant: Grant) -> None:
-    session = broker.sessions.get(grant.session)
-    if session is None:
-        raise Failure(
-            "no_such_session",
-            f'no session "{grant.session[:60]}" is attached',
-            hint="mcpctl agents session shows those that are",
-        )
+    session = roster.find_session(broker, grant.session)
     if grant.agent not in (session.agent, EVERY_AGENT):
         raise Failure("invalid_params", f'session "{grant.session}" is one of agent "{session.agent}"')
 

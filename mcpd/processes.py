@@ -134,11 +134,16 @@ def look(pid: int) -> Link | None:
         os.close(folder)
 
 
+def stat_of(pid: int) -> Stat:
+    """Raises FileNotFoundError, ProcessLookupError."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return Stat(file.read())
+
+
 def alive(ident: Ident) -> bool:
     """Whether exactly this process has not ended."""
     try:
-        with open(f"/proc/{ident[0]}/stat", "rb") as file:
-            stat = Stat(file.read())
+        stat = stat_of(ident[0])
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.started == ident[1] and stat.state not in (b"Z", b"X")

@@ -115,6 +115,16 @@ def sessions(broker: Broker, agent: str = "") -> tuple[SessionInfo, ...]:
     return tuple(_session(session) for session in broker.sessions.values() if agent in ("", session.agent))
 
 
+def find_session(broker: Broker, ident: str) -> AttachedSession:
+    """One that is attached. Raises Failure `no_such_session`."""
+    session = broker.sessions.get(ident)
+    if session is None:
+        raise Failure(
+            "no_such_session", f'no session has the id "{ident[:60]}"', hint="mcpctl agents session"
+        )
+    return session
+
+
 def _session(session: AttachedSession) -> SessionInfo:
     key = session.key
     return SessionInfo(
@@ -136,13 +146,9 @@ def switch(broker: Broker, ident: str, server: str, on: bool) -> SessionInfo:
 
     Raises Failure `no_such_session`, `no_such_server`.
     """
-    session = broker.sessions.get(ident)
-    if session is None:
-        raise Failure(
-            "no_such_session", f'no session has the id "{ident[:60]}"', hint="mcpctl agents session"
-        )
-    if server not in session.off and server not in broker.fleet.names():
-        raise Failure("no_such_server", f'no server is named "{server[:60]}"', server=server[:60])
+    session = find_session(broker, ident)
+    if server not in session.off:
+        broker.fleet.find(server)
     if on == (server in session.off):
         session.switch(server, on)
     return _session(session)

@@ -14,7 +14,7 @@ import signal
 
 import trio
 
-from mcpd.processes import Ident, Stat
+from mcpd.processes import Ident, stat_of
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -55,11 +55,5 @@ def ended() -> set[Ident]:
         with contextlib.suppress(OSError):  # the thread has ended, or CONFIG_PROC_CHILDREN is off
             with open(f"/proc/self/task/{thread}/children") as file:
                 children = [int(pid) for pid in file.read().split()]
-            found.update((pid, stat.started) for pid in children if (stat := _stat(pid)).state == b"Z")
+            found.update((pid, stat.started) for pid in children if (stat := stat_of(pid)).state == b"Z")
     return found
-
-
-def _stat(pid: int) -> Stat:
-    """Raises OSError."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return Stat(file.read())
