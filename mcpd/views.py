@@ -371,14 +371,12 @@ class Views:
     def _build(self, config: Config, fleet: Fleet, agent: Agent, key: ViewKey) -> View:
         before = self._before.pop(key, None)
         listed = before.shown() if before is not None else {}
-        view = View(config, agent, key, self._offers(fleet, agent, key), self._numbers, listed)
+        found = offers(fleet, self._trust, self._pins, agent, key)
+        view = View(config, agent, key, found, self._numbers, listed)
         if len(self._views) >= KEPT:
             self._put_aside()
         self._views[key] = view
         return view
-
-    def _offers(self, fleet: Fleet, agent: Agent, key: ViewKey) -> dict[str, Offer]:
-        return offers(fleet, self._trust, self._pins, agent, key)
 
     def _put_aside(self, outdated: Callable[[View], bool] = lambda view: True) -> None:
         past = {key: view for key, view in self._views.items() if outdated(view)}
