@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from mcpd.api import Params
+from mcpd.api.terms import Risk
 
-Risk = Literal["low", "medium", "high"]
 Patterns = Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=256)]
 
 

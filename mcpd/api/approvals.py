@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from mcpd.api import Params
+from mcpd.api.terms import Risk
 
 
 class ListApprovals(Params, frozen=True, kw_only=True):
@@ -64,7 +65,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller calls the tool."""
     method: str
     description: str
-    risk: Literal["low", "medium", "high"]
+    risk: Risk
     question: str
     """Why it is asked."""
     because: tuple[str, ...]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from mcpd.api import Params
+from mcpd.api.terms import Approval, Risk
 from mcpd.api.tools import NamedTool
 
 Verdict = Literal["allow", "ask", "deny", "absent"]
@@ -47,8 +48,8 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     once_only: bool
     """Only a person's yes to this very request counts; no grant does."""
-    risk: Literal["low", "medium", "high"]
-    approval: Literal["never", "unless_auto_approved", "always", "deny"]
+    risk: Risk
+    approval: Approval
     timeout: float
     rules: tuple[Rule, ...]
     """Every rule that says something; of each field the deciding one first."""

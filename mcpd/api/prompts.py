@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
 from mcpd.api import Params
+from mcpd.api.terms import Approval, Risk
 
 
 class ListPrompts(Params, frozen=True, kw_only=True):
@@ -31,8 +32,8 @@ class PromptInfo(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     description: str
     arguments: tuple[PromptArgument, ...]
-    risk: Literal["low", "medium", "high"]
-    approval: Literal["never", "unless_auto_approved", "always", "deny"]
+    risk: Risk
+    approval: Approval
     """Both of getting: what counts for the tool `get_prompt` of the server (a01)."""
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
 from mcpd.api import Params
+from mcpd.api.terms import Approval, Risk
 
 
 class ListResources(Params, frozen=True, kw_only=True):
@@ -30,8 +31,8 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
     mime_type: str
     size: int | None
     """Bytes, where the server says so."""
-    risk: Literal["low", "medium", "high"]
-    approval: Literal["never", "unless_auto_approved", "always", "deny"]
+    risk: Risk
+    approval: Approval
     """Both of reading: what counts for the tool `read_resource` of the server (a01)."""
 
 

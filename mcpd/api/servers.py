@@ -8,6 +8,7 @@ import msgspec
 
 from mcpd.api import Params
 from mcpd.api.status import Status
+from mcpd.api.terms import Approval, Risk
 
 
 class ServerName(Params, frozen=True, kw_only=True):
@@ -24,8 +25,8 @@ class LeakPins(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 class PolicyPins(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a person pinned for all tools of a server (a25); absent leaves it to the next rule."""
 
-    risk: Literal["low", "medium", "high"] | None = None
-    approval: Literal["never", "unless_auto_approved", "always", "deny"] | None = None
+    risk: Risk | None = None
+    approval: Approval | None = None
     timeout: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Seconds, 0 = no limit."""
     leaks: LeakPins | None = None

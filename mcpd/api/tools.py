@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
 from mcpd.api import Params
+from mcpd.api.terms import Approval, Risk
 
 
 class ListTools(Params, frozen=True, kw_only=True):
@@ -24,8 +25,8 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The name that agents see (D2)."""
     title: str
     description: str
-    risk: Literal["low", "medium", "high"]
-    approval: Literal["never", "unless_auto_approved", "always", "deny"]
+    risk: Risk
+    approval: Approval
     annotations: dict[str, bool]
     held: str
     """Why its definition waits for a person, so that agents do not see it; else empty."""
@@ -52,8 +53,8 @@ class ToolDetails(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     definition: msgspec.Raw
     """As the server sent it."""
-    risk: Literal["low", "medium", "high"]
-    approval: Literal["never", "unless_auto_approved", "always", "deny"]
+    risk: Risk
+    approval: Approval
     timeout: float
     because: tuple[str, ...]
     """The chain of rules, the deciding one first for each field."""
