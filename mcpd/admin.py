@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-from collections import Counter
 from pathlib import Path
-from time import time
 from typing import Any
 
 import msgspec
 import trio
 from msgspec.structs import replace
 
-from mcpd import __version__, accepting, applying
-from mcpd.api import daemon as api
+from mcpd import applying
 from mcpd.api.masks import mask_env, mask_headers, mask_url
 from mcpd.api.servers import (
     AddServer,
@@ -34,10 +30,10 @@ from mcpd.api.status import Status
 from mcpd.broker import Broker
 from mcpd.catalog.names import server_name_problem
 from mcpd.catalog.tool import Catalog
-from mcpd.config import fields, load, save
+from mcpd.config import fields, save
 from mcpd.config.accepted import next_step
 from mcpd.config.executable import located
-from mcpd.config.spec import Config, Faulty, Problem, Server
+from mcpd.config.spec import Config, Faulty, Server
 from mcpd.errors import Failure
 from mcpd.policy.leaks.values import unmatched
 from mcpd.upstream.upstream import Upstream
@@ -45,29 +41,6 @@ from mcpd.upstream.upstream import Upstream
 log = logging.getLogger(__name__)
 
 # Looking
-
-
-def daemon_status(broker: Broker) -> api.DaemonStatus:
-    agents = tuple(sorted({"default", *broker.config.agents}))
-    states = Counter(broker.fleet.status(name).state for name in broker.fleet.names())
-    return api.DaemonStatus(
-        version=__version__,
-        pid=os.getpid(),
-        instance=broker.instance,
-        started=broker.started,
-        uptime=max(0.0, time() - broker.started),
-        servers=dict(sorted(states.items())),
-        sessions=len(broker.sessions),
-        approvals=len(broker.approvals.open()),
-        problems=applying.shown(_all_problems(broker)),
-        sockets=api.Sockets(
-            control=broker.control_socket,
-            agents={name: f"{broker.agents_dir}/{name}/mcp.sock" for name in agents},
-        ),
-        config_file=f"{broker.config_dir}/{load.MAIN}",
-        servers_dir=broker.config.settings.servers_dir,
-        agents=agents,
-    )
 
 
 def list_servers(broker: Broker) -> tuple[ServerInfo, ...]:
@@ -197,37 +170,11 @@ def _blank(faulty: Faulty) -> Server:
 def _warnings(config: Config, upstream: Upstream) -> tuple[str, ...]:
     """What is wrong with its entry in the files, and with its catalogue."""
     source = upstream.definition.source
-    place = fields.join("servers", upstream.name)
     own_file = Path(source).parent == Path(config.settings.servers_dir)
-    entry = tuple(
-        f"{problem.place}: {problem.message}" if problem.place else problem.message
-        for problem in config.problems
-        if problem.file == source and (own_file or f"{problem.place}.".startswith(f"{place}."))
-    )
+    entry = config.problems_of(source, "" if own_file else fields.join("servers", upstream.name))
     server = upstream.definition
     plain = tuple(unmatched(server.env, server.headers)) if isinstance(server, Server) else ()
     return entry + plain + (upstream.catalog.warnings if upstream.catalog else ())
-
-
-def _all_problems(broker: Broker) -> tuple[Problem, ...]:
-    """Of the files, of what waits in them, of the databases and of the daemon itself, each once."""
-    held = (_held(broker, name, why) for name, why in broker.held.items())
-    stored = (*broker.store.problems, *broker.grants.problems, *broker.journal.problems)
-    listening = (Problem("", "", broker.endpoint.problem),) if broker.endpoint.problem else ()
-    pinned = (_waiting(broker, name, count) for name, count in accepting.waiting(broker))
-    found = (*broker.config.problems, *held, *pinned, *stored, *broker.troubles, *listening)
-    return tuple(dict.fromkeys(found))
-
-
-def _held(broker: Broker, name: str, why: str) -> Problem:
-    server = broker.waiting.get(name) or broker.fleet.find(name).definition
-    return Problem(server.source, fields.join("servers", name), why)
-
-
-def _waiting(broker: Broker, name: str, count: int) -> Problem:
-    what = "a definition waits" if count == 1 else f"{count} definitions wait"
-    source = broker.fleet.find(name).definition.source
-    return Problem(source, fields.join("servers", name), f"{what} for mcpctl pins diff {name}")
 
 
 # Changing one server
@@ -307,6 +254,8 @@ def _check_wanted(broker: Broker, wanted: AddServer, servers_dir: Path) -> None:
             raise Failure(
                 "name_taken",
                 f'cannot add "{name}": "{upstream.name}" is defined in "{upstream.definition.source}"',
+                hint="choose another name, or edit the file and run mcpctl reload,"
+                f" or mcpctl remove {upstream.name}",
                 server=upstream.name,
                 file=upstream.definition.source,
             )

@@ -66,12 +66,7 @@ def _info(broker: Broker, agent: Agent) -> dict[str, Any]:
 def problems(config: Config, name: str, source: str) -> tuple[str, ...]:
     """What is wrong with an agent's entry; in a file of its own every place belongs to it."""
     own = Path(source).name != MAIN
-    place = fields.join("agents", name)
-    return tuple(
-        f"{problem.place}: {problem.message}" if problem.place else problem.message
-        for problem in config.problems
-        if problem.file == source and (own or f"{problem.place}.".startswith(f"{place}."))
-    )
+    return config.problems_of(source, "" if own else fields.join("agents", name))
 
 
 async def _shares(broker: Broker, agent: Agent) -> list[ServerShare]:

@@ -6,7 +6,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from mcpd import admin, applying
+from mcpd import admin, applying, health
 from mcpd.api.servers import AddServer
 from mcpd.api.status import Status
 from mcpd.errors import Failure
@@ -69,14 +69,14 @@ async def test_what_waits_is_in_the_status_whichever_file_it_is_in_a03(home: Hom
         world.write_server("new", **tiny())
         file = write_config(home, "[agents.coder]\n")
         await applying.watched(world.broker)
-        shown = admin.daemon_status(world.broker).problems
+        shown = health.daemon_status(world.broker).problems
         assert {(problem.file, problem.place, problem.message) for problem in shown} == {
             (str(world.servers_dir / "old.toml"), "servers.old", "args changed, waits for mcpctl reload"),
             (str(world.servers_dir / "new.toml"), "servers.new", "new, waits for mcpctl reload"),
             (str(file), "agents.coder", "a new agent, waits for mcpctl reload"),
         }
         await applying.reload(world.broker)
-        assert admin.daemon_status(world.broker).problems == ()
+        assert health.daemon_status(world.broker).problems == ()
 
 
 async def test_a_changed_policy_does_not_reconnect(home: Home, real_clock: None) -> None:
@@ -191,13 +191,13 @@ async def test_a_moved_servers_folder_waits_for_reload_as_a_whole_a03(home: Home
         pid = await connected_pid(world, "tiny")
         file = write_config(home, "servers_dir = 'elsewhere'")
         await applying.watched(world.broker)
-        [problem] = admin.daemon_status(world.broker).problems
+        [problem] = health.daemon_status(world.broker).problems
         assert (problem.file, problem.place) == (str(file), "servers_dir")
         assert await connected_pid(world, "tiny") == pid
         await admin.add_server(world.broker, AddServer(name="added", command="/no/such/command"))
         assert (world.servers_dir / "added.toml").exists()
         assert (await applying.reload(world.broker)).removed == ("added", "tiny")
-        assert admin.daemon_status(world.broker).servers_dir == str(world.config / "elsewhere")
+        assert health.daemon_status(world.broker).servers_dir == str(world.config / "elsewhere")
 
 
 async def test_add_accepts_what_was_asked_for_and_nothing_else_a03(home: Home, real_clock: None) -> None:
@@ -217,7 +217,7 @@ async def test_the_watcher_keeps_everything_when_the_config_is_broken(home: Home
         file = write_config(home, "= broken")
         await applying.watched(world.broker)
         assert await connected_pid(world, "tiny") == pid
-        assert admin.daemon_status(world.broker).problems[0].file == str(file)
+        assert health.daemon_status(world.broker).problems[0].file == str(file)
 
 
 async def test_changes_never_interleave(home: Home, real_clock: None) -> None:

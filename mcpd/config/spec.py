@@ -33,6 +33,9 @@ class Problem(msgspec.Struct, frozen=True):
     """Where in the file: a line ("line 3"), a table ("servers.search.url") or "" for the whole."""
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if self.place else self.message
+
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """One server as the user configured it, variables filled in (a04)."""
@@ -173,3 +176,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     whole: bool = True
     """False where config.toml could not be read at the start, so that nothing is used."""
+
+    def problems_of(self, file: str, place: str = "") -> tuple[str, ...]:
+        """What is wrong in a file, in words; with `place`, only what stands there."""
+        return tuple(
+            str(problem)
+            for problem in self.problems
+            if problem.file == file and (not place or f"{problem.place}.".startswith(f"{place}."))
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mcpd import __version__, admin, applying
+from mcpd import __version__, applying, health
 from mcpd.api import API_MAX, API_MIN, Empty, Params
 from mcpd.api.daemon import DaemonStatus, Hello, HelloResult, Reloaded
 from mcpd.control.operator import Operator
@@ -42,7 +42,7 @@ async def hello(operator: Operator, params: Hello) -> HelloResult:
 
 
 async def status(operator: Operator, params: Params) -> DaemonStatus:
-    return admin.daemon_status(operator.broker)
+    return health.daemon_status(operator.broker)
 
 
 async def reload(operator: Operator, params: Params) -> Reloaded:
