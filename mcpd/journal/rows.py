@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,11 +21,9 @@ _DIGEST, _SHAPE, _ARGUMENTS, _TOOL, _BECAUSE, _FINDINGS = map(
 )
 
 
-class Waiting(NamedTuple):
-    """An entry that is not yet in the file, with the arguments that it is about (JSON text)."""
-
-    entry: Entry
-    arguments: bytes
+#: An entry that is not yet in the file, with the arguments that it is about (JSON text). A plain tuple: the
+#: collector lets go of those at its first look, and thousands wait at full load.
+Waiting: TypeAlias = tuple[Entry, bytes]
 
 
 class Redactor(Protocol):

@@ -98,21 +98,21 @@ class Journal:
         elif count >= FULL:
             self._many.set()
             if count >= LIMIT:
-                self._room += len(waiting.popleft().arguments)
+                self._room += len(waiting.popleft()[1])
                 self._dropped += 1
         self._room -= len(arguments)
         if self._room < 0:
             self._room += len(arguments)
             arguments = b""
             self._many.set()
-        waiting.append(Waiting(entry, arguments))
+        waiting.append((entry, arguments))
 
     async def decided(self, entry: Entry, arguments: bytes = b"") -> int:
         """Write a decision before what was decided on happens; its number, 0 when it cannot be written.
 
         With it goes all that waits. Once begun it is not cancelled.
         """
-        return await self._flush(Waiting(entry, arguments))
+        return await self._flush((entry, arguments))
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Open the file and write until cancelled, then write what is left and close it.
@@ -180,7 +180,7 @@ class Journal:
                 self._some, self._many = trio.Event(), trio.Event()
             if dropped:
                 gap = f"{dropped} entries before this one were not written"
-                batch.appendleft(Waiting(Entry(at=batch[0].entry.at, kind="gap", because=gap), b""))
+                batch.appendleft((Entry(at=batch[0][0].at, kind="gap", because=gap), b""))
             if last is not None:
                 batch.append(last)
             try:
@@ -211,6 +211,6 @@ class Journal:
         while len(batch) > LIMIT:
             batch.popleft()
         self._waiting = batch
-        self._room = ROOM - sum(len(waiting.arguments) for waiting in batch)
+        self._room = ROOM - sum(len(arguments) for _, arguments in batch)
         if batch:
             self._some.set()

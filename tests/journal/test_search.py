@@ -11,7 +11,6 @@ import pytest
 
 from mcpd.api.journal import QueryJournal
 from mcpd.journal import Entry, search
-from mcpd.journal.rows import Waiting
 from mcpd.journal.store import Keep, Store
 
 #: Number -> what happened, in order.
@@ -35,7 +34,7 @@ ENTRIES = (
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("journal") / "journal.db", Keep(days=0))
-    store.write([Waiting(entry, b'{"path":"x"}' if entry.at == 10 else b"") for entry in ENTRIES])
+    store.write([(entry, b'{"path":"x"}' if entry.at == 10 else b"") for entry in ENTRIES])
     store.close()
     return store
 
@@ -129,7 +128,7 @@ def test_a_search_since_lately_does_not_read_the_whole_past(
     now = time.time()
     # One entry of a clock that was wrong for a moment, and then a step of entries a day older than asked for.
     ages = [9e6] * 95 + [5.0, 2e6, 1.0] + [0.0] * 2
-    store.write([Waiting(Entry(at=now - age), b"") for age in ages])
+    store.write([(Entry(at=now - age), b"") for age in ages])
     store.close()
     looked: list[str] = []
     connection = sqlite3.connect(tmp_path / "journal.db")

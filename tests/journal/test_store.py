@@ -14,7 +14,7 @@ import pytest
 from mcpd.api.journal import QueryJournal, Recorded
 from mcpd.config.spec import Settings
 from mcpd.journal import Entry
-from mcpd.journal.rows import CHAIN, KEPT, Waiting
+from mcpd.journal.rows import CHAIN, KEPT
 from mcpd.journal.shape import LARGEST
 from mcpd.journal.store import Keep, Store, kept
 
@@ -39,7 +39,7 @@ def only(store: Store) -> Recorded:
 
 
 def stored(store: Store, entry: Entry, arguments: bytes = b"") -> Recorded:
-    store.write([Waiting(entry, arguments)])
+    store.write([(entry, arguments)])
     return only(store)
 
 
@@ -115,7 +115,7 @@ def test_the_file_stays_within_its_limit_while_it_is_written(tmp_path: Path) -> 
     store = Store(path, Keep(bytes=limit))
     largest = 0
     for batch in range(20):
-        store.write([Waiting(Entry(tool=f"{batch}", because="x" * 1000), b"") for _ in range(300)])
+        store.write([(Entry(tool=f"{batch}", because="x" * 1000), b"") for _ in range(300)])
         largest = max(largest, path.stat().st_size)
     newest = only(store)
     assert newest.tool == "19"
@@ -135,17 +135,17 @@ def test_a_flood_of_requests_does_not_wash_away_what_was_decided(tmp_path: Path)
         Entry(kind="decision", risk="high"),
         Entry(kind="request", risk="high", outcome="ok"),
     ]
-    store.write([Waiting(entry, b"") for entry in lasting])
+    store.write([(entry, b"") for entry in lasting])
     for _ in range(10):
-        store.write([Waiting(Entry(risk="low", because="x" * 1000), b"") for _ in range(400)])
-        store.write([Waiting(Entry(outcome="no_such_tool", tool="y" * 200), b"") for _ in range(400)])
+        store.write([(Entry(risk="low", because="x" * 1000), b"") for _ in range(400)])
+        store.write([(Entry(outcome="no_such_tool", tool="y" * 200), b"") for _ in range(400)])
     left = store.read(QueryJournal(after=0, limit=10_000)).entries
     assert [entry.id for entry in left[:4]] == [1, 2, 3, 4]
     assert left[4].id > 100
     assert 100 < len(left) < 3000
     # By themselves they are no more than the limit allows.
     for _ in range(10):
-        store.write([Waiting(Entry(kind="change", because="x" * 1000), b"") for _ in range(400)])
+        store.write([(Entry(kind="change", because="x" * 1000), b"") for _ in range(400)])
     left = store.read(QueryJournal(after=0, limit=10_000)).entries
     assert {entry.kind for entry in left} == {"change"}
     assert len(left) < 1000
@@ -155,9 +155,9 @@ def test_a_flood_of_requests_does_not_wash_away_what_was_decided(tmp_path: Path)
 
 def test_what_is_kept_can_change_at_any_time(tmp_path: Path) -> None:
     store = Store(tmp_path / "j.db", Keep(bytes=0))
-    store.write([Waiting(Entry(because="x" * 1000), b"") for _ in range(3000)])
+    store.write([(Entry(because="x" * 1000), b"") for _ in range(3000)])
     store.keep = kept(Settings(journal_keep_bytes=1 << 20))
-    store.write([Waiting(Entry(tool="last"), b"")])
+    store.write([(Entry(tool="last"), b"")])
     assert len(store.read(QueryJournal(limit=5000)).entries) < 1000
     assert only(store).tool == "last"
     store.close()
@@ -166,6 +166,6 @@ def test_what_is_kept_can_change_at_any_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 400, 801])
 def test_a_write_tells_the_number_of_its_last_entry(tmp_path: Path, count: int) -> None:
     store = Store(tmp_path / "j.db", Keep())
-    assert store.write([Waiting(Entry(at=time.time()), b"")] * count) == count
-    assert store.write([Waiting(Entry(at=time.time()), b"")]) == count + 1
+    assert store.write([(Entry(at=time.time()), b"")] * count) == count
+    assert store.write([(Entry(at=time.time()), b"")]) == count + 1
     store.close()
