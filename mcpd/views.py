@@ -7,17 +7,17 @@ done per change). All but the tools' names is made when first asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from typing import Literal, NamedTuple, Protocol
+from typing import Protocol
 
 from mcpd.catalog import names, qualify
 from mcpd.catalog.prompt import Prompt
-from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.tool import Catalog, Feature, Tool
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE, wrappers
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Server
+from mcpd.entries import Kind, Listed, Listing
 from mcpd.policy import rules, shadows
 from mcpd.policy.review import Review
 from mcpd.policy.shadows import Known
@@ -26,16 +26,11 @@ from mcpd.rows import Following, Native, Offer, Row, ViewKey, Wrapper, described
 from mcpd.upstream.fleet import Fleet
 from mcpd.upstream.upstream import Upstream
 
-#: Entries of one listing answer (b24).
-PAGE = 500
-
 #: Views kept for later; sessions may leave out any servers, so there is no end to the keys.
 KEPT = 128
 
 #: Keys under which these are found: a view may be that of many project roots.
 KEYS = 4096
-
-Kind = Literal["tools", "resources", "templates", "prompts"]
 
 #: What a view of several servers offers, whatever they offer at the moment: servers come and go while an
 #: agent is attached, and with a handshake it learns of capabilities only once.
@@ -54,55 +49,6 @@ class Reviews(Protocol):
     """Who says what of a catalogue agents may see (n09); changes of it as those of trust."""
 
     def review(self, server: Server, catalog: Catalog, *, trusted: bool) -> Review: ...
-
-
-class Listed(NamedTuple):
-    """One entry of a listing."""
-
-    name: str
-    """The name or URI that agents see."""
-    upstream: Upstream
-    thing: Tool | Resource | Template | Prompt
-
-
-class Listing:
-    """All entries of one kind, in order. `number` differs from that of every listing with other content."""
-
-    def __init__(
-        self, entries: Sequence[Listed], number: int, warnings: tuple[str, ...] = (), *, alone: bool
-    ) -> None:
-        """`alone`: of one server, whose URIs are shown as they are."""
-        self.entries = entries
-        self._alone = alone
-        self.number = number
-        self.warnings = warnings
-        """What was left out because of its name (a12)."""
-        self._pages: dict[tuple[int, bool], bytes] = {}
-
-    def page(self, start: int, stateless: bool) -> tuple[bytes, int | None]:
-        """The entries from `start` on, joined as JSON text, and where the next page starts."""
-        text = self._pages.get((start, stateless))
-        end = start + PAGE
-        if text is None:
-            entries = self.entries[start:end]
-            text = b",".join([_entry(each, stateless, self._alone) for each in entries])
-            self._pages[start, stateless] = text
-        return text, end if end < len(self.entries) else None
-
-    def same_content(self, other: Listing) -> bool:
-        """Whether an agent could not tell the two apart."""
-        if len(self.entries) != len(other.entries):
-            return False
-        pairs = zip(self.entries, other.entries, strict=True)
-        return all(a.name == b.name and (a.thing is b.thing or a.thing == b.thing) for a, b in pairs)
-
-
-def _entry(listed: Listed, stateless: bool, alone: bool) -> bytes:
-    thing = listed.thing
-    if isinstance(thing, Tool):
-        entry = thing.entry(listed.name, stateless=stateless)
-        return entry if alone else qualify.qualify_tool(entry, listed.upstream.name)
-    return thing.entry(listed.name)
 
 
 class Rows(Mapping[str, Row]):

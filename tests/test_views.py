@@ -17,6 +17,7 @@ from mcpd.catalog.tool import Catalog, read_tools
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Server
+from mcpd.entries import Kind
 from mcpd.errors import Failure
 from mcpd.policy.decide import Allow, Ask, Deny
 from mcpd.policy.review import Pin, Place, Review, review
@@ -210,7 +211,7 @@ BOOKS = Catalog(
 )
 
 
-def listed(view: View, kind: views.Kind) -> list[str]:
+def listed(view: View, kind: Kind) -> list[str]:
     return [entry.name for entry in view.listing(kind).entries]
 
 
@@ -342,7 +343,7 @@ def test_features_of_one_server_are_its_own_and_of_many_all(shelf: Shelf) -> Non
 
 
 def test_each_kind_has_a_number_of_its_own(shelf: Shelf) -> None:
-    kinds: tuple[views.Kind, ...] = ("tools", "resources", "templates", "prompts")
+    kinds: tuple[Kind, ...] = ("tools", "resources", "templates", "prompts")
 
     def numbers() -> list[int]:
         return [shelf.view().listing(kind).number for kind in kinds]

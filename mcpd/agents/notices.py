@@ -13,6 +13,7 @@ import trio
 from mcpd.broker import Broker
 from mcpd.catalog import qualify
 from mcpd.catalog.wrappers import READ_RESOURCE
+from mcpd.entries import Kind, Listing
 from mcpd.errors import Failure
 from mcpd.listing import view_now, wanted
 from mcpd.policy.decide import Deny
@@ -21,7 +22,7 @@ from mcpd.protocol.jsonrpc import quoted
 from mcpd.protocol.shapes import USUAL_LEVEL, ListenFilter
 from mcpd.rows import ViewKey
 from mcpd.upstream.wishes import Tell
-from mcpd.views import Kind, Listing, View
+from mcpd.views import View
 
 #: Seconds in which a resource that changes again and again is told of once.
 SPACING = 0.05

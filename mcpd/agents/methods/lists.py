@@ -6,11 +6,11 @@ from mcpd import listing
 from mcpd.agents import cursors
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
+from mcpd.entries import Kind
 from mcpd.errors import Failure
 from mcpd.protocol import dialect, jsonrpc
 from mcpd.protocol.shapes import LIST_CACHING, ListParams, read_params
 from mcpd.upstream.fetch import Primitive
-from mcpd.views import Kind
 
 #: The member of the answer that holds the entries.
 MEMBERS: dict[Kind, bytes] = {

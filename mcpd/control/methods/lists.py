@@ -8,12 +8,13 @@ from typing import TypeVar
 
 from mcpd import listing
 from mcpd.broker import Broker
+from mcpd.entries import PAGE
 from mcpd.errors import Failure
 from mcpd.policy import rules
 from mcpd.rows import ViewKey
 from mcpd.upstream.fetch import Primitive
 from mcpd.upstream.upstream import Upstream
-from mcpd.views import PAGE, View
+from mcpd.views import View
 
 T = TypeVar("T")
 

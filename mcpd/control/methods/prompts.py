@@ -16,12 +16,13 @@ from mcpd.catalog.prompt import Prompt
 from mcpd.catalog.wrappers import GET_PROMPT
 from mcpd.control.methods import lists
 from mcpd.control.operator import Operator
+from mcpd.entries import Listed
 from mcpd.errors import Failure
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.rows import Row
 from mcpd.upstream.ticket import Ticket
 from mcpd.upstream.upstream import Upstream
-from mcpd.views import Listed, View
+from mcpd.views import View
 
 METHOD = "prompts/get"
 

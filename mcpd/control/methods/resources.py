@@ -15,11 +15,12 @@ from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.wrappers import READ_RESOURCE
 from mcpd.control.methods import lists
 from mcpd.control.operator import Operator
+from mcpd.entries import Listed
 from mcpd.errors import Failure
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.rows import Row
 from mcpd.upstream.ticket import Ticket
-from mcpd.views import Listed, View
+from mcpd.views import View
 
 METHOD = "resources/read"
 
