@@ -16,7 +16,7 @@ from mcpd.caller import Caller
 from mcpd.catalog import content
 from mcpd.errors import Failure, ServerError
 from mcpd.journal import Entry
-from mcpd.permit import Permit, obtain
+from mcpd.permit import Permit, holds, obtain
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.rows import Following, Native, Row, chain
@@ -67,7 +67,7 @@ async def call(
                 if row.local:
                     raw = b""
                     break
-                if not broker.views.holds(row):
+                if not holds(broker, row, permit):
                     # A long look at the arguments, or the journal's disk: the decision is no longer the last.
                     raise Superseded
                 sending = Sending(
@@ -80,7 +80,7 @@ async def call(
                     broker.config.settings.timeout_max,
                     asker,
                     row.may_replay,
-                    partial(broker.views.holds, row),
+                    partial(holds, broker, row, permit),
                 )
                 raw = await _step(row, send, asker)(sending)
                 raw, found = await scanning.result(broker, caller, row, raw)

@@ -45,6 +45,8 @@ class Permit(msgspec.Struct):
     """Of exactly the call that the yes is for (n07)."""
     cover: str = ""
     """The id of the grant that this request was counted for."""
+    goes_by: str = ""
+    """The same where it would not go without that."""
     waited: float = 0.0
     """Seconds that a person took."""
     decided: int = 0
@@ -88,13 +90,18 @@ async def obtain(
     if leak is not None:
         permit.findings = leak.words
     if isinstance(decision, Allow) and (leak is None or leak.action == "warn"):
-        permit.decision, permit.because = "allow", decision.because
+        permit.decision, permit.because, permit.goes_by = "allow", decision.because, ""
     else:
         await _verified(row, ticket)
         asked = _Asked(caller, row, row.arguments(payload), ticket, asker, permit)
         decision = await _consented(broker, asked, leak)
     if row.ruling.risk == "high" and not row.local and permit.recorded != _recorded(row, decision):
         await _put_on_record(broker, caller, row, payload, decision, permit)
+
+
+def holds(broker: Broker, row: Row, permit: Permit) -> bool:
+    """Whether what the request was let through by is still so (DESIGN 6)."""
+    return broker.views.holds(row) and (not permit.goes_by or broker.grants.counts(permit.goes_by))
 
 
 async def _verified(row: Row, ticket: Ticket) -> None:
@@ -125,6 +132,7 @@ async def _consented(broker: Broker, asked: _Asked, leak: Leak | None) -> Allow:
         if isinstance(decision, Allow):
             permit.decision = permit.decision or "allow"
             _count(broker, grant, decision, permit)
+            permit.goes_by = decision.cover
             if decision.approved or decision.cover:
                 pinning.saw(broker, caller, decision.because[-1], row)
             return decision

@@ -4,15 +4,17 @@ for, and what goes along with a call that was said yes to (a01, n05, n07, n17)."
 from __future__ import annotations
 
 import sqlite3
+import time
 from typing import Any
 
 import pytest
+import trio
 
 from mcpd.catalog.tasks import read_task
-from tests.agents.world import kind_of, text_of
+from tests.agents.world import Ear, kind_of, staged, text_of
 from tests.conftest import Home
 from tests.control.world import write_config, write_server
-from tests.test_permit import AWAY, ME, asked, asking, heard
+from tests.test_permit import AWAY, ME, asked, asking, give, heard
 
 #: Looks like a secret, and is none (layer 2 of n17).
 LIKE = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
@@ -177,3 +179,32 @@ async def test_a_policy_counts_however_the_agent_attaches_a26(
         assert kind_of(await agent.call(name, text="hello")) == "denied"
         await agent.ask("ping")
         assert heard(ear) == []
+
+
+@pytest.mark.parametrize("end", ["revoked", "over"])
+async def test_a_grant_that_ends_while_the_call_waits_for_its_server_lets_nothing_go(
+    home: Home, real_clock: None, end: str
+) -> None:
+    """Servers take their time to start, and some serve one agent at a time."""
+    async with asking(home, AWAY) as (stage, ear):
+        await (await stage.attach()).tools()
+        fields = ear.server(default_policy={"risk": "medium"})
+    ear.path.unlink()
+    async with Ear(ear.path) as ear:
+        write_server(home, "lively", **fields)
+        async with staged(home) as stage:
+            agent = await stage.attach()
+            now = time.time()
+            give(stage, "echo", "until", until=now + 3600)
+            await agent.begin("lively__echo", 1, text="hello")
+            with trio.fail_after(5):
+                while not stage.broker.grants.all()[0].used:
+                    await trio.lowlevel.checkpoint()
+            assert stage.broker.fleet.find("lively").connection is None
+            if end == "revoked":
+                await (await stage.operator()).call("grants.revoke", id="g1")
+            else:
+                stage.broker.grants._clock = lambda: now + 3600
+            assert kind_of((await agent.answer(1))["result"]) == "pending"
+            await agent.ask("ping")
+            assert heard(ear) == []

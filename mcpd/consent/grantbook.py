@@ -91,6 +91,11 @@ class GrantBook:
             self._store.write(f"count the use of grant {grant.id}", (_USE, (used, grant.id)))
         self._used[grant.id] = used
 
+    def counts(self, key: str) -> bool:
+        """Whether a request that was counted for this grant may still go by it."""
+        grant = self._grants.get(key)
+        return grant is not None and lasts(grant, self._used[key] - 1, self._now())
+
     def new_id(self) -> str:
         """Random, and nobody's."""
         while (key := secrets.token_hex(4)) in self._grants:

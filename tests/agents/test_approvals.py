@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,8 @@ from mcpd.config.spec import Agent as Named
 from mcpd.config.spec import Policy
 from mcpd.consent.approvals import Open
 from mcpd.consent.questions import By
-from tests.agents.rooms import ALL, META, MODERN, Agent, Asking, Json, Room, open_room
+from mcpd.policy.grants import Grant
+from tests.agents.rooms import ALL, META, MODERN, Agent, Asking, Json, Refused, Room, open_room
 from tests.conftest import Home
 
 ME = By(1, "/bin/sh")
@@ -444,3 +446,61 @@ async def test_another_definition_is_not_what_was_approved(
         assert kind(result) in ("pending", "denied")
         assert result["_meta"].get("dev.mcpd/approval") != first
         assert calls_at(server) == []
+
+
+@pytest.mark.parametrize("revoked", [True, False])
+async def test_a_grant_that_ends_while_the_call_waits_for_its_turn_lets_nothing_go(
+    home: Home, monkeypatch: pytest.MonkeyPatch, revoked: bool
+) -> None:
+    """A server that does not say whose question it asks serves one agent at a time. That the waiting call was
+    the last of a counted grant is nothing to it."""
+    gate = trio.Event()
+
+    async def asks_late(server: Asking, params: Json, ident: Any) -> str:
+        await gate.wait()
+        with contextlib.suppress(Refused):
+            await server.elicit("what?")
+        return "done"
+
+    async def agree(question: Json) -> Json:
+        return {"action": "accept", "content": {"said": "yes"}}
+
+    server = Asking(asks_late)
+    async with room_with(home, monkeypatch, server) as room:
+        first, second = [await room.agent(name, agree) for name in "ab"]
+        destination = room.broker.config.servers["s"].destination
+        grant = Grant(
+            id="g1",
+            agent="default",
+            server="s",
+            destination=destination,
+            tool="do",
+            exact=True,
+            lifespan="count",
+            count=4 + revoked,
+        )
+        room.broker.grants.add(grant)
+        calls = [Waiting(), Waiting(), Waiting()]
+        room.nursery.start_soon(calls[0].run, first, {}, {})
+        room.nursery.start_soon(calls[1].run, second, {}, {})
+        await trio.testing.wait_all_tasks_blocked()
+        gate.set()
+        await calls[0].over.wait()
+        await calls[1].over.wait()
+        gate = trio.Event()
+        held, calls[1] = Waiting(), Waiting()
+        room.nursery.start_soon(held.run, first, {"n": 1}, {})
+        await trio.testing.wait_all_tasks_blocked()
+        room.nursery.start_soon(calls[1].run, second, {"n": 2}, {})
+        await trio.testing.wait_all_tasks_blocked()
+        before = len(calls_at(server))
+        if revoked:
+            room.broker.grants.revoke("g1")
+        gate.set()
+        await held.over.wait()
+        await calls[1].over.wait()
+        if revoked:
+            assert kind(calls[1].result) == "pending"
+        else:
+            assert text(calls[1].result) == "done"
+        assert len(calls_at(server)) == before + (not revoked)
