@@ -137,9 +137,12 @@ def test_of_very_many_only_the_living_are_kept(child: int) -> None:
 
 def test_a_person_is_shown_who_is_behind_a_bridge() -> None:
     """These tests are the host of what they start."""
+    program = "import sys; print(flush=True); sys.stdin.read()"
     with subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()", "mcpctl", "bridge"], stdin=subprocess.PIPE
+        [sys.executable, "-c", program, "mcpctl", "bridge"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as bridge:
+        assert bridge.stdout is not None
+        bridge.stdout.readline()  # by now it has its command line
         assert host_above(bridge.pid) == shlex.join(processes.chain(os.getpid())[0].argv)[:300]
         assert bridge.stdin is not None
         bridge.stdin.close()
