@@ -92,6 +92,7 @@ def _message(question: Question, card: Card) -> str:
         f'May this call run? Tool "{bound.tool}" of server "{bound.server}", risk {question.risk}.',
         question.question,
         *question.flags,
-        *(f"{each.name}: {each.value}" for each in card.arguments),
+        # Further lines of a value stand further in, so that none looks like another argument.
+        *(f"{each.name}: {each.value}".replace("\n", "\n    ") for each in card.arguments),
     ]
     return "\n".join(lines)

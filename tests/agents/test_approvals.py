@@ -280,11 +280,13 @@ async def test_the_host_answers_where_its_definition_lets_it(
     server = Asking(done)
     async with room_with(home, monkeypatch, server, approver="host") as room:
         agent = await room.agent("a", accept, ALL, modern=modern)
-        assert text(await agent.call("s__do", {"path": "/a"})) == 'done {"path": "/a"}'
+        arguments = {"path": "/a", "text": "b\npath: /c"}
+        assert text(await agent.call("s__do", arguments)) == f"done {json.dumps(arguments)}"
         (question,) = [each for each in agent.asked if each["method"] == "elicitation/create"]
         message = question["params"]["message"]
         assert message.startswith("[mcpd] May this call run?")
-        assert "path: /a" in message
+        assert "\npath: /a\n" in message
+        assert "\npath: /c" not in message, "no value looks like another argument"
         settled = room.recorded("approval", outcome="approved")
         assert [entry.proof for entry in settled] == ["host"]
         assert len(calls_at(server)) == 1
