@@ -79,7 +79,11 @@ def run(words: list[str]) -> int:
 
         return execute(Command("", overview), leading)
     if verb not in MODULES:
-        raise CallError("usage", f'unknown command "{verb}"', "see: mcpctl --help")
+        import difflib
+
+        near = difflib.get_close_matches(verb[:40], MODULES, 1, 0.6)
+        meant = f', did you mean "{near[0]}"?' if near else ""
+        raise CallError("usage", f'unknown command "{verb}"{meant}', "see: mcpctl --help")
     return execute(find(verb), leading + rest)
 
 

@@ -36,7 +36,7 @@ def find_agent(broker: Broker, name: str) -> Agent:
         return agent
     if name == DEFAULT_AGENT:
         return Agent(name=DEFAULT_AGENT)
-    raise Failure("no_such_agent", f'no agent is named "{name[:60]}"', agent=name[:60])
+    raise Failure("no_such_agent", f'no agent is named "{name[:60]}"', hint="mcpctl agents", agent=name[:60])
 
 
 def _agent_of(broker: Broker, key: ViewKey) -> Agent:

@@ -55,13 +55,13 @@ def unmatched(pattern: str, known: Known) -> str:
         )
     server = known.servers.get(head)
     if server is None:
-        return f'no server is named "{head[:60]}"{_nearest(head, known.tools)}'
+        return f'no server is named "{head[:60]}"{nearest(head, known.tools)}'
     tools = known.tools[server]
     if tools is None or _matches(pattern, known, (server,)):
         return ""
     if _wild(tool):
         return f'server "{server}" has no such tools now'
-    return f'server "{server}" has no tool "{tool[:60]}" now{_nearest(tool, tools)}'
+    return f'server "{server}" has no tool "{tool[:60]}" now{nearest(tool, tools)}'
 
 
 def _names(server: str, tool: str) -> tuple[str, ...]:
@@ -83,6 +83,7 @@ def _matches(pattern: str, known: Known, servers: Iterable[str]) -> bool:
     return any(glob_match(pattern, name) for server in servers for name in known.names[server])
 
 
-def _nearest(word: str, names: Iterable[str]) -> str:
+def nearest(word: str, names: Iterable[str]) -> str:
+    """The name that was probably meant, as the end of a message; empty where none is like it."""
     near = difflib.get_close_matches(word[:60], list(names)[:10_000], 1, 0.6)
     return f', did you mean "{near[0][:60]}"?' if near else ""

@@ -44,6 +44,10 @@ def _next_step(definition: Server | Faulty, status: Status, held: str) -> str:
         return next_step(held)
     if isinstance(definition, Server) and status.reason in ("needs_auth", "access_denied"):
         return login_hint(definition)
+    if isinstance(definition, Faulty):
+        return "mcpctl status names what is wrong; mend it, then: mcpctl reload"
+    if status.reason == "command_not_found":
+        return f"mend it in {definition.source}, then: mcpctl reload"
     return f"mcpctl logs {definition.name}; mcpctl reconnect {definition.name}"
 
 

@@ -409,3 +409,8 @@ def test_a_daemon_of_another_version_is_said(daemon: Control, folder: Path) -> N
     assert json.loads(done.stdout) == {"servers": []}
     assert "0.0.9" in done.stderr
     assert "mcpctl stop" in done.stderr
+
+
+def test_a_command_that_was_meant_is_named(folder: Path) -> None:
+    assert 'did you mean "approve"?' in run(folder, "aprove", "x").stderr
+    assert "did you mean" not in run(folder, "qqqq").stderr

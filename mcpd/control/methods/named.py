@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mcpd import listing
 from mcpd.api.tools import NamedTool
 from mcpd.broker import Broker
 from mcpd.catalog import names
 from mcpd.control.methods import lists
 from mcpd.errors import Failure
+from mcpd.policy.patterns import nearest
 from mcpd.rows import Row
 from mcpd.upstream.upstream import Upstream
 
@@ -21,9 +24,21 @@ async def find_tool(broker: Broker, wanted: NamedTool) -> Row:
     rows = listing.operator_view_now(broker).rows
     row = rows.get(wanted.name) if wanted.name else rows.of(wanted.server, wanted.tool)
     if row is None:
-        what = f'tool "{wanted.name}"' if wanted.name else f'tool "{wanted.tool}" of server "{wanted.server}"'
-        raise Failure("no_such_tool", f"cannot find {what}", hint="mcpctl list --tools")
+        raise _unknown(wanted, rows)
     return row
+
+
+def _unknown(wanted: NamedTool, rows: Iterable[str]) -> Failure:
+    """`rows`: the names of all tools. A name without its server is as good a guess as a wrong letter."""
+    if wanted.tool:
+        return Failure(
+            "no_such_tool",
+            f'cannot find tool "{wanted.tool}" of server "{wanted.server}"',
+            hint=f"mcpctl tools --server {wanted.server}",
+        )
+    near = [name for name in rows if name.endswith(f"__{wanted.name}")] or list(rows)
+    meant = nearest(wanted.name, near)
+    return Failure("no_such_tool", f'cannot find tool "{wanted.name}"{meant}', hint="mcpctl tools lists them")
 
 
 def _candidates(broker: Broker, wanted: NamedTool) -> list[Upstream]:

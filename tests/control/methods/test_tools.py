@@ -220,3 +220,21 @@ async def test_arguments_with_two_meanings_are_refused_b29(
         error = (await client.read())["error"]
     assert error["data"]["kind"] in ("invalid_params", "parse_error")
     assert json.dumps(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("tiny_add", "tiny__add"),
+        ("tnyi__add", "tiny__add"),
+        ("add", "tiny__add"),
+        ("nothing_like_it_at_all", ""),
+    ],
+)
+async def test_the_tool_that_was_meant_is_named(home: Home, real_clock: None, name: str, meant: str) -> None:
+    write_server(home, "tiny", **tiny())
+    async with running(home) as world:
+        client = await world.operator()
+        await client.call("tools.list")
+        refused = await client.refusal("tools.describe", name=name)
+        assert (f'did you mean "{meant}"?' in refused.message) == bool(meant)
