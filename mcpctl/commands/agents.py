@@ -151,35 +151,28 @@ def may_use(agent: Any) -> str:
 
 
 def say_agent(found: Any) -> None:
-    say_entry(found)
-    output.say(
-        output.fields(
-            [
-                ("socket", found["socket"]),
-                ("gets", "\n".join(map(share, found["servers"])) or "nothing"),
-                ("sessions", "\n".join(map(session_line, found["attached"]))),
-            ]
-        )
-    )
+    more = [
+        ("socket", found["socket"]),
+        ("gets", "\n".join(map(share, found["servers"])) or "nothing"),
+        ("sessions", "\n".join(map(session_line, found["attached"]))),
+    ]
+    output.say(output.fields([*entry(found), *more]))
 
 
-def say_entry(agent: Any) -> None:
-    output.say(
-        output.fields(
-            [
-                ("agent", agent["name"]),
-                ("source", agent["source"] or "no entry"),
-                ("may use", may_use(agent)),
-                ("not", ", ".join(agent["denied_tools"])),
-                ("up to", f"{agent['max_risk']} risk"),
-                ("unasked", ", ".join(agent["auto_approve"])),
-                ("asks", "a person" if agent["approver"] == "person" else "its host, up to medium risk"),
-                ("names", agent["spelling"]),
-                ("open", "any process may say that it is this agent" * agent["open"]),
-                ("problems", "\n".join(agent["problems"])),
-            ]
-        )
-    )
+def entry(agent: Any) -> list[tuple[str, str]]:
+    """What its definition says."""
+    return [
+        ("agent", agent["name"]),
+        ("source", agent["source"] or "no entry"),
+        ("may use", may_use(agent)),
+        ("not", ", ".join(agent["denied_tools"])),
+        ("up to", f"{agent['max_risk']} risk"),
+        ("unasked", ", ".join(agent["auto_approve"])),
+        ("asks", "a person" if agent["approver"] == "person" else "its host, up to medium risk"),
+        ("names", agent["spelling"]),
+        ("open", "any process may say that it is this agent" * agent["open"]),
+        ("problems", "\n".join(agent["problems"])),
+    ]
 
 
 def share(server: Any) -> str:
@@ -206,7 +199,7 @@ def say_added(found: Any) -> None:
 
 
 def say_changed(found: Any) -> None:
-    say_entry(found["agent"])
+    output.say(output.fields(entry(found["agent"])))
     for note in found["notes"]:
         output.note(note)
     if not found["changed"]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 def approvals(options: Namespace) -> int:
     """Show the calls that wait for your yes; --watch asks you as they come."""
+    if options.id == "list":  # as it is said of grants and agents; ids are longer
+        options.id = None
     chosen = [options.id is not None, options.watch, options.mute is not None, options.unmute is not None]
     if sum(chosen) > 1:
         raise CallError("usage", "ID, --watch, --mute and --unmute do not go together")

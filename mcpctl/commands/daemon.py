@@ -66,7 +66,9 @@ def next_step(servers: list[Any], wrong: list[Any], status: Any) -> str:
     if status.get("approvals"):
         return waiting_text(status["approvals"])
     if wrong:
-        return "mcpctl reload" if wrong[0]["held"] else f"mcpctl logs {output.visible(wrong[0]['name'])}"
+        held = wrong[0]["held"]
+        step = held.rpartition("waits for ")[2] if "waits for mcpctl " in held else "mcpctl reload"
+        return output.visible(step if held else f"mcpctl logs {wrong[0]['name']}")
     if status["problems"]:
         return "mend the file, then: mcpctl reload"
     return "mcpctl tools" if servers else "mcpctl add NAME -- COMMAND ARGS..."

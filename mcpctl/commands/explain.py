@@ -52,7 +52,9 @@ def say(found: Any) -> None:
 def _explain(arguments: Arguments) -> None:
     arguments.add_argument("agent", metavar="AGENT", help=f"whose call; {OPERATOR} is `mcpctl call`")
     arguments.add_argument("tool", metavar="TOOL", nargs="?", help=TOOL_HELP)
-    arguments.add_argument("arguments", metavar="KEY=VALUE", nargs="*", help="its arguments, as for `call`")
+    arguments.add_argument(
+        "arguments", metavar="KEY=VALUE", nargs="*", default=[], help="its arguments, as for `call`"
+    )
     arguments.add_argument("--session", metavar="ID", help="count grants for this session too")
     which(arguments)
 

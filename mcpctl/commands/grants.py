@@ -7,6 +7,7 @@ import os
 from mcpctl import output
 from mcpctl.arguments import json_value, readable
 from mcpctl.commands import QUICK, SLOW, Command, clock, reach, seconds, waiting
+from mcpctl.commands.tools import properties
 from mcpctl.errors import DONE, CallError
 
 TYPE_CHECKING = False
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
+    from mcpctl.client import Client
     from mcpctl.commands import Arguments
 
 HEAD = ("ID", "AGENT", "TOOL", "LASTS", "USED", "WHERE")
@@ -32,6 +34,11 @@ def grants(options: Namespace) -> int:
     """List grants, or give one: mcpctl grants add TOOL --agent NAME --for 8h."""
     if options.action == "add":
         return add(options)
+    if options.action == "revoke":
+        if options.tool is None:
+            raise CallError("usage", "no grant named", "mcpctl revoke ID; mcpctl grants lists them")
+        options.id = [options.tool]
+        return revoke(options)
     if options.tool is not None:
         raise CallError("usage", "the list takes no names", "mcpctl grants add TOOL --agent NAME")
     with reach(options) as mcpd:
@@ -89,11 +96,22 @@ def add(options: Namespace) -> int:
     params = wanted(options)
     with reach(options) as mcpd:
         found, text = mcpd.request("grants.add", params, options.timeout or SLOW)
+        strange = [] if options.json else unknown(mcpd, found["grant"])
     if options.json:
         output.say_json(text)
-    else:
-        say_granted(found)
+        return DONE
+    say_granted(found)
+    for name in strange:
+        output.note(f'the tool knows no argument "{name}": look for a slip, or the grant will never count')
     return DONE
+
+
+def unknown(mcpd: Client, grant: Any) -> list[str]:
+    """Arguments of the conditions that the schema of the tool does not have, where it names any."""
+    if not (grant["exact"] and grant["where"]):
+        return []
+    known = properties(mcpd, {"server": grant["server"], "tool": grant["tool"]}, SLOW)
+    return [each["argument"] for each in grant["where"] if known and each["argument"] not in known]
 
 
 def say_granted(found: Any) -> None:
@@ -118,6 +136,9 @@ def say_granted(found: Any) -> None:
         output.note("nor are more of them")
     if not found["covered"]:
         output.note("no tool that is known now is covered by it")
+        output.note(
+            f"mcpctl explain AGENT TOOL says what would do; mcpctl revoke {grant['id']} takes this back"
+        )
 
 
 def wanted(options: Namespace) -> dict[str, Any]:
@@ -141,9 +162,13 @@ def wanted(options: Namespace) -> dict[str, Any]:
 
 
 def lifespan(options: Namespace) -> dict[str, Any]:
-    given = [name for name in LIFESPANS if getattr(options, name)]
+    said = {name: getattr(options, name) for name in LIFESPANS}
+    given = [name for name, value in said.items() if value is not None and value is not False]  # 0 is said
     if len(given) != 1:
-        raise CallError("usage", "say how long: --once, --count N, --for TIME, --session ID or --forever")
+        say = "say how long" if not given else "say only once how long"
+        raise CallError("usage", f"{say}: --once, --count N, --for TIME, --session ID or --forever")
+    if given[0] in ("count", "lasts") and said[given[0]] <= 0:
+        raise CallError("usage", "a grant of no time and no call is none", "mcpctl revoke ID takes one back")
     match given[0]:
         case "count":
             return {"lifespan": "count", "count": options.count}
@@ -187,7 +212,11 @@ def revoke(options: Namespace) -> int:
 
 def _grants(arguments: Arguments) -> None:
     arguments.add_argument(
-        "action", choices=("list", "add"), nargs="?", default="list", help="what to do; list if not said"
+        "action",
+        choices=("list", "add", "revoke"),
+        nargs="?",
+        default="list",
+        help="what to do; list if not said; revoke is as `mcpctl revoke`, of one",
     )
     arguments.add_argument(
         "tool",

@@ -43,6 +43,10 @@ def every_tool(mcpd: Client, params: dict[str, str], limit: float) -> Listing:
 
 def tools(options: Namespace) -> int:
     """List tools, with what policy says about them."""
+    if options.of is not None:
+        if options.server:
+            raise CallError("usage", "the server is named twice", "mcpctl tools SERVER")
+        options.server = options.of
     return show(tool_listing(), options)
 
 
@@ -92,6 +96,8 @@ def call(options: Namespace) -> int:
         try:
             found, answer = person.request(mcpd, "tools.call", members, limit, wait=options.wait)
         except CallError as error:
+            if error.kind == "denied" and not error.hint and "approval" not in error.data:
+                error.hint = f"what decided, and what would change it: mcpctl explain {explained(options)}"
             if error.kind != "connection_lost":
                 raise
             message = "mcpd ended during the call, which may or may not have taken effect"
@@ -103,6 +109,12 @@ def call(options: Namespace) -> int:
         say_result(result)
     note_cuts(result, "content")
     return TOOL_ERROR if result.get("isError") is True else DONE
+
+
+def explained(options: Namespace) -> str:
+    """The words by which `mcpctl explain` finds this tool."""
+    server = f" --server {readable(options.server)}" if options.server else ""
+    return f"- {readable(options.tool)}{server} ..."
 
 
 def argument_words(options: Namespace) -> list[str]:
@@ -139,6 +151,7 @@ def properties(mcpd: Client, params: dict[str, Any], limit: float) -> dict[str, 
 
 
 def _tools(arguments: Arguments) -> None:
+    arguments.add_argument("of", metavar="SERVER", nargs="?", help="only this server's, as with --server")
     arguments.add_argument("--server", metavar="SERVER", help="only this server's")
     arguments.add_argument("--agent", metavar="AGENT", help="only what this agent may use, in its spelling")
     waiting(arguments)

@@ -59,10 +59,10 @@ def accept(options: Namespace) -> int:
             if options.json:
                 output.say_json(text)
                 return DONE if not is_new(review) else DENIED
-            output.say(report(review))
             if not is_new(review):
                 output.note(output.visible(f'nothing of "{options.server}" waits'))
                 return DONE
+            output.say(report(review))
             if not person.is_there():
                 step = f"mcpctl accept {options.server} --shown {review['shown']}"
                 output.note(output.visible(f"nothing is accepted yet; next: {step}"))

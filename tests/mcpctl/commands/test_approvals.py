@@ -122,6 +122,7 @@ def test_what_waits_is_shown(daemon: Control, folder: Path) -> None:
     assert "muted: calls by mcpctl, 60 s left" in done.stdout
     assert "mcpctl approve ID" in done.stderr
     assert json.loads(run(folder, "approvals", "--json").stdout) == listed
+    assert run(folder, "approvals", "list").stdout == done.stdout, "as of grants and agents"
 
 
 def test_nothing_waits(daemon: Control, folder: Path) -> None:

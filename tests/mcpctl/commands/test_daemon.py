@@ -52,6 +52,7 @@ def test_status(daemon: Control, folder: Path) -> None:
         ([server("a"), server("b", status={"state": "failed", "reason": "exited"})], [], "mcpctl logs b"),
         ([server("b", held="it is new", status={"state": "held"})], [], "mcpctl reload"),
         ([server("b", held="args changed, waits for mcpctl reload")], [], "mcpctl reload"),
+        ([server("b", held="it is elsewhere, waits for mcpctl accept b")], [], "mcpctl accept b"),
         ([server()], [PROBLEM], "mcpctl reload"),
     ],
 )

@@ -168,3 +168,37 @@ def test_revoke(daemon: Control, folder: Path) -> None:
     assert found == {"revoked": [info(), info()]}
     daemon.answers["grants.revoke"] = Refusal("no_such_grant")
     assert run(folder, "revoke", "x").returncode == 6
+
+
+def test_an_argument_that_the_tool_does_not_have_is_told(daemon: Control, folder: Path) -> None:
+    where = [{"argument": name, "test": "prefix", "value": "/n"} for name in ("path", "pfad")]
+    daemon.answers["grants.add"] = granted(grant=info(where=where))
+    definition = {"inputSchema": {"properties": {"path": {"type": "string"}}}}
+    daemon.answers["tools.describe"] = {"definition": definition}
+    words = ["--prefix", "path=/n", "--prefix", "pfad=/n", "--all", "--forever"]
+    told = run(folder, "grants", "add", "fs__write", *words).stderr
+    assert ('"pfad"' in told, '"path"' in told) == (True, False)
+    daemon.answers["tools.describe"] = {"definition": {"inputSchema": {}}}
+    assert run(folder, "grants", "add", "fs__write", *words).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say how long"),
+        (["--count", "0"], "no time and no call"),
+        (["--for", "0s"], "no time and no call"),
+        (["--count", "3", "--forever"], "only once"),
+    ],
+)
+def test_what_is_wrong_with_a_lifespan_is_said(
+    daemon: Control, folder: Path, words: list[str], said: str
+) -> None:
+    done = run(folder, "grants", "add", "fs__write", "--all", *words)
+    assert (done.returncode, said in done.stderr) == (2, True)
+
+
+def test_a_grant_is_taken_back_under_either_word(daemon: Control, folder: Path) -> None:
+    daemon.answers["grants.revoke"] = info()
+    assert run(folder, "grants", "revoke", "ab12cd34").stdout == "revoked ab12cd34: coder fs__write\n"
+    assert run(folder, "grants", "revoke").returncode == 2

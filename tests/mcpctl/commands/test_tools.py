@@ -245,3 +245,18 @@ def test_describe(daemon: Control, folder: Path) -> None:
     assert daemon.params("tools.describe") == {"server": "fs", "tool": "read"}
     assert run(folder, "describe", "--server", "fs", "--", "-n").returncode == 0
     assert daemon.params("tools.describe") == {"server": "fs", "tool": "-n"}
+
+
+def test_a_call_that_policy_denies_says_how_to_learn_why(daemon: Control, folder: Path) -> None:
+    daemon.answers["tools.call"] = Refusal("denied", "denied: the policy denies it")
+    assert "mcpctl explain - fs__read" in run(folder, "call", "fs__read").stderr
+    assert "mcpctl explain - read --server fs" in run(folder, "call", "read", "--server", "fs").stderr
+    daemon.answers["tools.call"] = Refusal("denied", "denied: too high", hint="mcpctl trust fs")
+    assert "explain" not in run(folder, "call", "fs__read").stderr
+
+
+def test_tools_of_a_server_that_is_simply_named(daemon: Control, folder: Path) -> None:
+    daemon.answers["tools.list"] = {"tools": [tool()], "left_out": [], "next_cursor": ""}
+    assert run(folder, "tools", "fs").returncode == 0
+    assert daemon.params("tools.list") == {"server": "fs"}
+    assert run(folder, "tools", "fs", "--server", "fs").returncode == 2

@@ -82,6 +82,7 @@ def test_nothing_waits(daemon: Control, folder: Path) -> None:
     daemon.answers["servers.review"] = {**REVIEW, "waits": "", "changed": [], "new": OLD, "loses": []}
     done = run(folder, "accept", "fs")
     assert (done.returncode, done.stderr) == (0, 'mcpctl: nothing of "fs" waits\n')
+    assert done.stdout == "", "old and new, which are one, say nothing"
 
 
 def at_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
