@@ -27,6 +27,9 @@ WAIT = 30.0
 #: Seconds until a daemon that follows its own clock is asked again after an answer without news.
 PATIENCE = WAIT + QUICK
 
+#: What stands for the operator, who has no agent's name: as elsewhere, and as the list shows it.
+OPERATOR = ("-", "operator")
+
 #: Text of a chain of rules in a table.
 BRIEF = 100
 
@@ -59,7 +62,7 @@ def conditions(options: Namespace) -> dict[str, object]:
     found = {
         "since": moment(options.since, now),
         "until": moment(options.until, now),
-        "agent": options.agent,
+        "agent": "" if options.agent in OPERATOR else options.agent,
         "server": server,
         "tool": tool,
         "kinds": options.kind,
@@ -69,7 +72,7 @@ def conditions(options: Namespace) -> dict[str, object]:
         "id": options.id,
         "text": options.text,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in found.items() if value or (name == "agent" and value is not None)}
 
 
 def newest(mcpd: Client, params: dict[str, object], count: int) -> tuple[list[Any], int]:
@@ -187,7 +190,7 @@ def _journal(arguments: Arguments) -> None:
     add("-n", "--lines", type=lines, metavar="N", help="so many entries (default 50, with --follow 10)")
     add("--since", metavar="TIME", help="30m, 2h, 3d ago; 14:00; 2026-11-30; '2026-11-30 14:00'")
     add("--until", metavar="TIME")
-    add("--agent", metavar="AGENT", help="may have * and ?, as the two below")
+    add("--agent", metavar="AGENT", help="may have * and ?, as the two below; - is the operator")
     add("--server", metavar="SERVER")
     add("--tool", metavar="TOOL", help="its own name, or SERVER__TOOL")
     add("--kind", action="append", choices=KINDS, help="may be given several times, as --outcome")

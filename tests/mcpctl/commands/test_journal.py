@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from mcpctl.commands import journal
 from mcpd.api.journal import MOST, Journal, Kind, QueryJournal, Recorded
@@ -173,3 +174,12 @@ def test_mcpctl_knows_what_the_daemon_knows() -> None:
     assert typing.get_args(Kind) == journal.KINDS
     assert journal.PAGE == MOST
     assert Journal.__struct_fields__ == ("entries", "next", "problems")
+
+
+@pytest.mark.parametrize(("said", "asked"), [("-", ""), ("operator", ""), ("coder", "coder")])
+def test_the_operator_is_found_as_the_list_calls_them(
+    daemon: Control, folder: Path, said: str, asked: str
+) -> None:
+    daemon.answers["journal.query"] = journal_of(entry(1, **CALL))
+    assert run(folder, "journal", f"--agent={said}").returncode == 0
+    assert daemon.params("journal.query")["agent"] == asked
