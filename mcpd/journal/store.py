@@ -84,13 +84,13 @@ def kept(settings: Settings) -> Keep:
 
 
 class Store:
-    """The database itself. `keep` and `redactor` may be exchanged at any time, whole."""
+    """The database itself. `keep` may be exchanged at any time, whole."""
 
-    def __init__(self, path: Path, keep: Keep) -> None:
+    def __init__(self, path: Path, keep: Keep, redactor: Redactor | None = None) -> None:
         self.problems: tuple[Problem, ...] = ()
         self.path = path
         self.keep = keep
-        self.redactor: Redactor | None = None
+        self._redactor = redactor
         self._connection: sqlite3.Connection | None = None
         self._key = b""
         self._inode = 0
@@ -125,7 +125,7 @@ class Store:
 
     def _insert(self, batch: Sequence[Waiting]) -> int:
         connection = self._ready()
-        rows = Rows(self._key, self.redactor, keep=self.keep.arguments)
+        rows = Rows(self._key, self._redactor, keep=self.keep.arguments)
         batch = list(batch)
         last = 0
         connection.execute("begin immediate")

@@ -52,8 +52,7 @@ class Journal:
     """
 
     def __init__(self, path: Path, keep: Keep = KEEP, redactor: Redactor | None = None) -> None:
-        self._store = Store(path, keep)
-        self._store.redactor = redactor
+        self._store = Store(path, keep, redactor)
         self._waiting: deque[Waiting] = deque()
         self._room = ROOM
         self._dropped = 0

@@ -73,8 +73,7 @@ def test_of_arguments_the_shape_is_kept_and_no_value(tmp_path: Path) -> None:
 
 
 def test_arguments_are_kept_where_that_is_asked_for_and_redacted_before_they_are_cut(tmp_path: Path) -> None:
-    store = Store(tmp_path / "j.db", kept(Settings(journal_arguments=True)))
-    store.redactor = Redactor()
+    store = Store(tmp_path / "j.db", kept(Settings(journal_arguments=True)), Redactor())
     text = json.dumps({"a": SECRET, "b": "plain"})
     assert stored(store, Entry(server="fs"), text.encode()).arguments == text.replace(SECRET, "[SECRET]")
     escaped = b'{"a":"\\u0068' + SECRET[1:].encode() + b'"}'
@@ -91,8 +90,7 @@ def test_arguments_are_kept_where_that_is_asked_for_and_redacted_before_they_are
 
 
 def test_foreign_texts_pass_the_redactor(tmp_path: Path) -> None:
-    store = Store(tmp_path / "j.db", Keep())
-    store.redactor = Redactor()
+    store = Store(tmp_path / "j.db", Keep(), Redactor())
     texts: dict[str, Any] = {"tool": f"t {SECRET}", "because": f"b {SECRET}", "findings": SECRET}
     entry = stored(store, Entry(server="fs", **texts), json.dumps({SECRET: 1}).encode())
     assert (entry.tool, entry.because, entry.findings) == ("t [SECRET]", "b [SECRET]", "[SECRET]")
@@ -102,8 +100,7 @@ def test_foreign_texts_pass_the_redactor(tmp_path: Path) -> None:
 
 
 def test_a_long_chain_is_cut_after_it_was_redacted(tmp_path: Path) -> None:
-    store = Store(tmp_path / "j.db", Keep())
-    store.redactor = Redactor()
+    store = Store(tmp_path / "j.db", Keep(), Redactor())
     because = "x" * (CHAIN - 2) + SECRET
     assert stored(store, Entry(server="fs", because=because)).because == "x" * (CHAIN - 2) + "[S"
     store.close()
