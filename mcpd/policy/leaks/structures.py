@@ -52,9 +52,10 @@ def _encoded_key(text: bytes, start: int, end: int) -> Span | None:
     return match.span()
 
 
-_TOKEN: Final = Lazy(
-    rb"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2}"
-)
+_PARTS: Final = rb"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2}"
+_TOKEN: Final = Lazy(rb"(?<![A-Za-z0-9_-])" + _PARTS)
+#: The last character of an escape belongs to no token.
+_ESCAPED_TOKEN: Final = Lazy(_PARTS)
 _AFTER_ESCAPE: Final = Lazy(rb"(?:\\[nrt]|%[0-9A-Fa-f]{2})\Z")
 
 
@@ -62,7 +63,7 @@ def _signed_token(text: bytes, start: int, end: int) -> Span | None:
     """RFC 7519 in the compact form of RFC 7515 and 7516: its header names the algorithm."""
     match = _TOKEN.compiled.match(text, start)
     if match is None and _AFTER_ESCAPE.compiled.search(text, max(0, start - 3), start):
-        match = Lazy(_TOKEN.compiled.pattern.partition(b")")[2]).compiled.match(text, start)
+        match = _ESCAPED_TOKEN.compiled.match(text, start)
     if match is None:
         return None
     header, _, *rest = match[0].split(b".")
