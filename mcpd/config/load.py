@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from mcpd import files
+from mcpd.caller import DEFAULT_AGENT
 from mcpd.catalog.names import prefix
 from mcpd.config import fields
 from mcpd.config.definition import read_server
@@ -218,7 +219,7 @@ class _Found:
         for name, table, place in self._entries(main, "servers"):
             self.server(name, self.main_file, table, place)
         if not isinstance(main.get("agents", {}), dict):
-            self._add_agent(closed_agent("default", self.main_file))
+            self._add_agent(closed_agent(DEFAULT_AGENT, self.main_file))
         for name, table, place in self._entries(main, "agents"):
             self.agent(name, self.main_file, table, place)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from mcpd.caller import DEFAULT_AGENT
 from mcpd.config.change import differing, entries, setting
 from mcpd.config.fields import join
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
@@ -249,7 +250,7 @@ def _narrow_agents(
 
 def _agent(agents: dict[str, Agent], name: str) -> Agent | None:
     """`default` exists without an entry and may use everything then (D11)."""
-    return agents.get(name) or (Agent(name=name) if name == "default" else None)
+    return agents.get(name) or (Agent(name=name) if name == DEFAULT_AGENT else None)
 
 
 def _narrow_agent(old: Agent, new: Agent) -> tuple[Agent, list[str]]:
