@@ -28,7 +28,7 @@ needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is no
 
 
 class Attempt(NamedTuple):
-    """One `approvals.approve` by mcpctl, which leaves its exit code and its words behind."""
+    """One `mcpctl approve`, which leaves its exit code and its words behind."""
 
     script: str
     code_file: Path
@@ -56,8 +56,7 @@ class Place:
         """`promptless`: without a terminal at which mcpctl would ask for the passphrase and wait."""
         self._count += 1
         script, code, words = (self.folder / f"attempt{self._count}.{end}" for end in ("sh", "code", "words"))
-        params = json.dumps({"id": approval})
-        mcpctl = f"'{sys.executable}' -I -m mcpctl rpc approvals.approve '{params}'"
+        mcpctl = f"'{sys.executable}' -I -m mcpctl approve {approval}"
         away = "setsid -w " if promptless else ""
         script.write_text(f"{away}{mcpctl} >{words} 2>&1 </dev/null\necho $? >{code}~\nmv {code}~ {code}\n")
         return Attempt(str(script), code, words)
