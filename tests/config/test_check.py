@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd.config.check import findings, meant
-from mcpd.config.load import Draft, load, reload
+from mcpd.config.load import load, reload
+from mcpd.config.toml import Draft
 from mcpd.errors import Failure
 from mcpd.policy.patterns import Known
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mcpd.config.load import MAX_FILE, load, reload
+from mcpd.config.load import load, reload
 from mcpd.config.spec import Agent, Config, Policy, Server
+from mcpd.config.toml import MAX_FILE
 from mcpd.errors import Failure
 
 ENVIRON = {"HOME": "/home/u", "PATH": "/no/such/folder", "TOKEN": "hunter2", "MCPD_SECRETS_KEY": "sealed"}

@@ -11,6 +11,7 @@ from mcpd import roster
 from mcpd.api.config import Checked, CheckText, Finding
 from mcpd.config import check as checks
 from mcpd.config import load
+from mcpd.config.toml import Draft
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure
 from mcpd.policy.patterns import Known
@@ -21,7 +22,7 @@ async def check(operator: Operator, params: CheckText) -> Checked:
     broker = operator.broker
     config_dir = Path(broker.config_dir)
     place = checks.meant(Path(params.file), config_dir, Path(broker.config.settings.servers_dir))
-    draft = load.Draft(Path(place), params.text.encode("utf-8", "surrogatepass"))
+    draft = Draft(Path(place), params.text.encode("utf-8", "surrogatepass"))
     found = await trio.to_thread.run_sync(
         _findings, config_dir, broker.environ, draft, params.text.removeprefix("\ufeff"), roster.known(broker)
     )
@@ -39,7 +40,7 @@ async def check(operator: Operator, params: CheckText) -> Checked:
 
 
 def _findings(
-    config_dir: Path, environ: Mapping[str, str], draft: load.Draft, text: str, known: Known
+    config_dir: Path, environ: Mapping[str, str], draft: Draft, text: str, known: Known
 ) -> tuple[checks.Finding, ...]:
     try:
         found = load.reload(config_dir, environ, draft=draft)
