@@ -70,6 +70,11 @@ class About(Protocol):
         """What it asks of the server, as it is recorded."""
         ...
 
+    @property
+    def takes_secrets(self) -> bool:
+        """Whether what looks like a secret may go there unasked (n17)."""
+        ...
+
 
 class Shown(msgspec.Struct, frozen=True):
     """A question as the agent has it, and when that was (trio clock)."""
@@ -93,6 +98,7 @@ class Standing:
     on = b""
     stateless = False
     tool = ""
+    takes_secrets = False
     level: int | None = None
     extensions = b""
     makes_tasks = False
@@ -181,8 +187,8 @@ class Asks:
         except BadAnswer as e:
             self.record(request, shown, "bad_answer", because=str(e), size=len(result))
             raise
-        leak = self._held_values.leak(shown.server, settled.result)
-        if leak is not None and leak.action == "block":
+        leak = self._held_values.leak(shown.server, settled.result, takes_secrets=request.takes_secrets)
+        if leak is not None and leak.action != "warn":
             self.record(request, shown, "bad_answer", because=leak.words, decision="deny", size=len(result))
             # Its server learns nothing of what else there is.
             raise BadAnswer("it holds something that this server must not get")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -172,6 +173,28 @@ async def test_a_question(home: Home, monkeypatch: pytest.MonkeyPatch, modern: b
         await agent.call("s__do", {})
         [question] = agent.asked
         assert question["params"]["message"] == f"[s, untrusted] {CLEANED}"
+
+
+@ERAS
+@pytest.mark.parametrize("takes", [False, True])
+@pytest.mark.parametrize("make", [lambda: Asking(elicits), lambda: Modern(wants)], ids=["old", "stateless"])
+async def test_an_answer_that_looks_like_a_secret_is_no_way_round_the_question_about_arguments(
+    home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool, make: Callable[[], Asking], takes: bool
+) -> None:
+    """Nobody but the calling program has seen it; what lets it pass is what does so in arguments."""
+
+    async def leaks(question: Json) -> Json:
+        return {"action": "accept", "content": {"said": f"it is {TOKEN}"}}
+
+    server, taken = make(), Leaks(arguments="allow") if takes else Leaks()
+    fields = {"policy": Policy(risk="low", approval="never", leaks=taken)}
+    async with open_room(home, monkeypatch, fields=fields, s=server) as room:
+        agent = await room.agent("a", leaks, modern=modern)
+        with contextlib.suppress(Refused):
+            await agent.call("s__do", {})
+        assert (TOKEN in json.dumps(server.heard)) is takes
+        [entry] = room.asks()
+        assert entry.outcome == ("accept" if takes else "bad_answer")
 
 
 @ERAS

@@ -101,6 +101,10 @@ class Request(msgspec.Struct, eq=False):
         return self.row.tool.name if self.row is not None else ""
 
     @property
+    def takes_secrets(self) -> bool:
+        return self.row is not None and self.row.ruling.takes_secrets
+
+    @property
     def identity(self) -> tuple[str, str]:
         """Its method, and a digest of all that it asks for: name, arguments, URI. Raises Failure."""
         if self.whole is None:
