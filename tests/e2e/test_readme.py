@@ -68,7 +68,12 @@ def test_grants_and_why(daemon: Daemon) -> None:
     section = text.partition("\n## A yes that lasts\n")[2].partition("\n## Run it")[0]
     commands = "".join(block for _, block in BLOCK.findall(section))
     # The tools of the server that is here in the place of the one that deals with files.
-    for theirs, ours in (("read_text_file", "echo"), ("write_file", "wipe"), ("list_*", "e*")):
+    for theirs, ours in (
+        ("read_text_file", "echo"),
+        ("create_directory", "echo"),
+        ("write_file", "wipe"),
+        ("list_*", "e*"),
+    ):
         commands = commands.replace(theirs, ours)
     for line in commands.splitlines():
         [first, *_] = daemon.ask("grants.list")["grants"] or [{"id": ""}]

@@ -15,7 +15,6 @@ from mcpd.policy.patterns import nearest
 from mcpd.rows import Row
 from mcpd.upstream.upstream import Upstream
 
-
 #: Names that a mistyped one is compared with, as comparing takes its time: some 15 us each.
 MOST: Final = 500
 
