@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpd import listing, pinning, roster
@@ -63,14 +63,15 @@ def add(broker: Broker, by: Caller, wanted: AddGrant, proof: str = "") -> Grante
         _check_session(broker, grant)
     broker.grants.add(grant)
     _record(broker, by, grant, "added", proof)
-    pinning.saw(broker, by, f"grant {grant.id}", *_named(broker, grant))
+    named = tuple(_named(broker, grant))
+    pinning.saw(broker, by, f"grant {grant.id}", *named)
     broker.changes.publish("grants", grant.id)
     answered = broker.approvals.settle(lambda question: covers(grant, _request(question), 0, now))
-    beyond = tuple(_beyond(broker, grant))
+    beyond = tuple(_beyond(grant, named))
     return Granted(
         grant=_info(broker, Given(grant, 0)),
         answered=answered,
-        covered=sum(1 for _ in _named(broker, grant)) - len(beyond),
+        covered=len(named) - len(beyond),
         beyond=beyond[:TOLD],
     )
 
@@ -134,9 +135,9 @@ def _named(broker: Broker, grant: Grant) -> Iterator[Row]:
                 yield rows[name]
 
 
-def _beyond(broker: Broker, grant: Grant) -> Iterator[str]:
+def _beyond(grant: Grant, named: Iterable[Row]) -> Iterator[str]:
     """Those of them that it does not cover whatever the arguments are, with the reason (D10)."""
-    for row in _named(broker, grant):
+    for row in named:
         ruling = row.ruling
         if row.held:
             yield f"{row.name}: held, {row.held}"
