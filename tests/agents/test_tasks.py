@@ -911,14 +911,15 @@ async def test_what_is_denied_by_now_cannot_be_followed(home: Home, monkeypatch:
         task = {"taskId": (await make(agent))["taskId"]}
         deny(room)
         heard = len(server.heard)
-        with pytest.raises(Refused):
+        with pytest.raises(Refused) as caught:
             await agent.request("tasks/get", task)
+        assert "the policy denies" in str(caught.value)
         assert len(server.heard) == heard
 
 
 def deny(room: Room) -> None:
     broker = room.broker
-    broker.config = replace(broker.config, tool_policies={"s__do": Policy(approval="deny")})
+    broker.config = replace(broker.config, tool_policies=(("s__do", Policy(approval="deny")),))
     broker.changes.publish("servers", None)
 
 
