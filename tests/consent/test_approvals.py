@@ -18,38 +18,14 @@ from mcpd.changes import Changes
 from mcpd.consent.approvals import Approvals
 from mcpd.consent.questions import By, Event, Question
 from mcpd.errors import Failure
-from mcpd.policy.binding import Bound, digest
+from mcpd.policy.binding import digest
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.transport.pending import Ask
 from mcpd.upstream.ticket import Ticket, Withdrawn
+from tests.consent.asked import question
 
 WAIT, DEADLINE = 45.0, 900.0
 ME = By(1, "/bin/sh")
-
-
-def question(arguments: Any = None, **fields: Any) -> Question:
-    bound = Bound(
-        agent=fields.pop("agent", "coder"),
-        server="files",
-        destination="d1",
-        tool="write",
-        method="tools/call",
-        pin="p1",
-        arguments=json.dumps(arguments if arguments is not None else {"path": "/a"}).encode(),
-        rules=("risk high", "approval unless_auto_approved", "timeout 60 s"),
-    )
-    given = {
-        "session": "s1",
-        "pid": 7,
-        "exe": "/usr/bin/agent",
-        "cwd": "/home/u/app",
-        "name": "files__write",
-        "risk": "high",
-        "question": "asked",
-        "because": ("asked",),
-        "once_only": False,
-    }
-    return Question(bound=bound, digest=digest(bound), **{**given, **fields})
 
 
 class Teller:

@@ -15,42 +15,18 @@ import trio
 import trio.testing
 
 from mcpd.consent.approvals import Open
-from mcpd.consent.questions import Question
 from mcpd.daemon import announce
 from mcpd.daemon.announce import facts, find_desktop, notice
-from mcpd.policy.binding import Bound, digest
 from mcpd.policy.card import lay_out
 from tests.conftest import Home
+from tests.consent.asked import question
 from tests.control.world import World, running, write_config
 
-
-def question(**fields: Any) -> Question:
-    bound = Bound(
-        agent=fields.pop("agent", "coder"),
-        server="files",
-        destination="d",
-        tool="write",
-        method="tools/call",
-        pin="p",
-        arguments=json.dumps({"path": "/secret/plan"}).encode(),
-        rules=(),
-    )
-    usual = {
-        "session": "s1",
-        "pid": 7,
-        "exe": "/usr/bin/agent",
-        "cwd": "/home/u/app",
-        "name": "files__write",
-        "risk": "high",
-        "question": "asked: no grant covers it",
-        "because": (),
-        "once_only": False,
-    }
-    return Question(bound=bound, digest=digest(bound), **{**usual, **fields})
+ARGUMENTS = {"path": "/secret/plan"}
 
 
 def opened(**fields: Any) -> Open:
-    asked = question(**fields)
+    asked = question(ARGUMENTS, **fields)
     return Open("abc", asked, lay_out(asked.bound.arguments), 0.0, inf, inf)
 
 
@@ -108,7 +84,7 @@ def test_the_desktop_is_there_where_a_bus_and_the_program_are(tmp_path: Path) ->
 
 async def ask(world: World, **fields: Any) -> None:
     """Open a question; nobody waits for it."""
-    asked = question(**fields)
+    asked = question(ARGUMENTS, **fields)
     laid = lay_out(asked.bound.arguments)
     world.broker.approvals._join(asked, laid, inf)
 
