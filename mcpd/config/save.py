@@ -14,7 +14,7 @@ from typing import Any
 import tomli_w
 
 from mcpd import files
-from mcpd.config import places
+from mcpd.config import edit
 from mcpd.config.definition import read_server
 from mcpd.config.entry import read_agent
 from mcpd.config.expand import escape
@@ -118,11 +118,11 @@ def change_agent(path: Path, fields: Mapping[str, str | Sequence[str]]) -> bytes
         mark = "\ufeff" if text.startswith("\ufeff") else ""
         text = text.removeprefix(mark)
         for key, value in fields.items():
-            text = places.put(text, key, value)
+            text = edit.put(text, key, value)
         files.write_whole(real, (mark + text).encode())
     except OSError as error:
         raise _not_writable(what, path, error) from error
-    except (files.Unfit, places.Uneditable, ValueError, RecursionError) as error:
+    except (files.Unfit, edit.Uneditable, ValueError, RecursionError) as error:
         raise Failure(
             "not_writable",
             f"{what}: {path}: {error}",
