@@ -42,7 +42,10 @@ def approvals(options: Namespace) -> int:
     for approval in found["approvals"]:
         output.say(card(approval) + "\n")
     for yes in found["unused"]:
-        output.say(output.visible(f"{yes['id']}  approved, to be called again: {yes['name']}, {left(yes)}"))
+        back = f"mcpctl deny {yes['id']} takes it back"
+        output.say(
+            output.visible(f"{yes['id']}  approved, to be called again: {yes['name']}, {left(yes)}; {back}")
+        )
     for muted in found["muted"]:
         output.say(output.visible(f"muted: {who(muted['agent'])}, {left(muted)}"))
     if found["approvals"]:
@@ -156,9 +159,14 @@ def is_sure(approval: Any) -> bool:
 
 
 def deny(options: Namespace) -> int:
-    """Say no to a call that waits; the same call is refused for 15 minutes."""
+    """Say no to a call that waits, or take an unused yes back; it is refused for 15 minutes."""
     with reach(options) as mcpd:
-        approval = person.fetch(mcpd, options.id)
+        try:
+            approval = person.fetch(mcpd, options.id)
+        except CallError as error:
+            if error.kind != "no_such_approval":
+                raise
+            approval = None  # the daemon knows whether it is a yes that no call has used
         found, text = mcpd.request("approvals.deny", {"id": options.id}, options.timeout or QUICK)
     return answered(options, approval, found, text)
 
@@ -168,7 +176,7 @@ def answered(options: Namespace, approval: Any, found: Any, text: str) -> int:
     if options.json:
         output.say_json(text)
         return DONE
-    if not approval["long"]:
+    if approval is not None and not approval["long"]:
         sys.stderr.write(card(approval) + "\n")
     then = ""
     if found["outcome"] == "approved" and not found["waiting"]:

@@ -231,7 +231,7 @@ class Approvals:
         for opened in self._open.values():
             if opened.id == name:
                 return opened
-        before = next((outcome for past, outcome in self._past if past == name), None)
+        before = next((outcome for past, outcome in reversed(self._past) if past == name), None)
         message = f'question "{name[:40]}" is open no more: {before}' if before else ""
         raise Failure(
             "no_such_approval",
@@ -256,6 +256,18 @@ class Approvals:
         opened = self.find(name)
         self._deny(opened, by)
         return opened
+
+    def take_back(self, name: str, by: By) -> Question | None:
+        """Make a yes that no call has used yet a no; what it was about, None where there is no such yes."""
+        for yes in self.unused():
+            if yes.id == name:
+                del self._yes[yes.question.digest]
+                self._caps.refuse(yes.question.digest, trio.current_time())
+                self._past.append((name, "denied"))
+                self._record(Event(name, yes.question, "denied", by, 0.0))
+                self._stir(name)
+                return yes.question
+        return None
 
     def settle(self, covers: Callable[[Question], bool]) -> int:
         """Close the questions that a new grant covers; their calls are decided anew. How many there were."""

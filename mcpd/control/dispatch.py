@@ -177,7 +177,7 @@ METHODS: Mapping[str, Method] = {
         "Say yes, once: to the call that waits, or for an hour to the next one that is the same."),
     "approvals.deny": Method(of_approvals.deny, approvals.ApprovalId, approvals.Answered, "narrow",
         "no_such_approval",
-        "Say no; the same call is refused for 15 minutes."),
+        "Say no, also in place of a yes that no call has used yet; the same call is refused for 15 minutes."),
     "approvals.mute": Method(of_approvals.mute, approvals.MuteAgent, Empty, "narrow", "no_such_agent",
         "Ask nobody about the calls of an agent any more; what is open is withdrawn."),
     "approvals.unmute": Method(of_approvals.unmute, approvals.MuteAgent, approvals.Unmuted, "widen",

@@ -134,6 +134,26 @@ async def test_a_yes_lets_the_call_through_once() -> None:
         assert w.only() != name
 
 
+async def test_a_yes_that_no_call_has_used_can_be_taken_back() -> None:
+    async with world() as w:
+        name = (await w.refused(question(), wait=0)).data["approval"]
+        assert w.approvals.take_back(name, ME) is None, "it is open"
+        w.approvals.approve(name, ME)
+        assert w.approvals.take_back("another", ME) is None
+        assert w.approvals.take_back(name, ME) == question()
+        assert w.approvals.take(question().digest) == ""
+        assert w.outcomes == ["asked", "approved", "denied"]
+        assert (await w.refused(question())).kind == "denied"
+        with pytest.raises(Failure, match="denied"):
+            w.approvals.deny(name, ME)
+        # A used one is what it was.
+        call = await w.begin(question({"n": 2}))
+        name = w.only()
+        w.approvals.approve(name, ME)
+        assert await call.outcome() == name
+        assert w.approvals.take_back(name, ME) is None
+
+
 async def test_a_no_denies_it_and_the_same_call_for_a_quarter_of_an_hour() -> None:
     async with world() as w:
         call = await w.begin(question())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Literal
 
 import msgspec
 import trio
@@ -24,7 +25,7 @@ from mcpd.api.approvals import (
     UnusedYes,
 )
 from mcpd.consent.approvals import LONG, Open
-from mcpd.consent.questions import By
+from mcpd.consent.questions import By, Question
 from mcpd.control.operator import Operator
 from mcpd.policy import card
 from mcpd.policy.card import Card, visible
@@ -75,11 +76,16 @@ async def get(operator: Operator, params: ApprovalId) -> ApprovalDetails:
 
 
 async def approve(operator: Operator, params: Approve) -> Answered:
-    return _answered(operator.broker.approvals.approve(params.id, _by(operator), params.seen))
+    opened = operator.broker.approvals.approve(params.id, _by(operator), params.seen)
+    return _answered(opened.id, opened.question, "approved", opened.waiting)
 
 
 async def deny(operator: Operator, params: ApprovalId) -> Answered:
-    return _answered(operator.broker.approvals.deny(params.id, _by(operator)))
+    taken = operator.broker.approvals.take_back(params.id, _by(operator))
+    if taken is not None:
+        return _answered(params.id, taken, "denied", 0)
+    opened = operator.broker.approvals.deny(params.id, _by(operator))
+    return _answered(opened.id, opened.question, "denied", opened.waiting)
 
 
 async def mute(operator: Operator, params: MuteAgent) -> Empty:
@@ -139,14 +145,15 @@ def _left(until: float, now: float) -> float | None:
     return until - now if until < inf else None
 
 
-def _answered(opened: Open) -> Answered:
-    question, bound = opened.question, opened.question.bound
+def _answered(
+    name: str, question: Question, outcome: Literal["approved", "denied"], waiting: int
+) -> Answered:
     return Answered(
-        id=opened.id,
-        agent=bound.agent,
-        server=bound.server,
-        tool=bound.tool,
+        id=name,
+        agent=question.bound.agent,
+        server=question.bound.server,
+        tool=question.bound.tool,
         name=question.name,
-        outcome="denied" if opened.outcome == "denied" else "approved",
-        waiting=opened.waiting,
+        outcome=outcome,
+        waiting=waiting,
     )

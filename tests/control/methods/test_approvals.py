@@ -81,6 +81,18 @@ async def test_a_call_that_waits_goes_on(home: Home, real_clock: None) -> None:
         assert (await person.call("daemon.status"))["approvals"] == 0
 
 
+async def test_a_yes_is_taken_back(home: Home, real_clock: None) -> None:
+    prepare(home)
+    async with running(home) as world:
+        client = await world.operator()
+        name = await asked(client, text="a")
+        await client.call("approvals.approve", id=name)
+        assert (await client.call("approvals.deny", id=name))["outcome"] == "denied"
+        assert (await client.call("approvals.list"))["unused"] == []
+        refused = await client.refusal("tools.call", name="tiny__echo", arguments={"text": "a"})
+        assert refused.kind == "denied"
+
+
 async def test_a_no(home: Home, real_clock: None) -> None:
     prepare(home)
     async with running(home) as world:

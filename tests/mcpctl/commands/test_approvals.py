@@ -125,6 +125,15 @@ def test_what_waits_is_shown(daemon: Control, folder: Path) -> None:
     assert run(folder, "approvals", "list").stdout == done.stdout, "as of grants and agents"
 
 
+def test_a_yes_is_taken_back(daemon: Control, folder: Path) -> None:
+    daemon.answers["approvals.get"] = Refusal("no_such_approval", "open no more: approved")
+    daemon.answers["approvals.deny"] = {**ANSWERED, "outcome": "denied"}
+    done = run(folder, "deny", NAME)
+    assert (done.returncode, done.stdout.startswith("denied: ")) == (0, True)
+    daemon.answers["approvals.deny"] = Refusal("no_such_approval", "open no more: denied")
+    assert run(folder, "deny", NAME).returncode == 6
+
+
 def test_nothing_waits(daemon: Control, folder: Path) -> None:
     daemon.answers["approvals.list"] = EMPTY
     done = run(folder, "approvals")
