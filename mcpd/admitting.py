@@ -23,7 +23,7 @@ from mcpd.config import save
 from mcpd.config.change import applied
 from mcpd.config.entry import pattern_problem
 from mcpd.config.narrow import WAITS
-from mcpd.config.spec import Agent, Config
+from mcpd.config.spec import AGENTS_DIR, Agent, Config
 from mcpd.errors import Failure
 from mcpd.policy import lists
 from mcpd.policy.patterns import Known, pattern_for, unmatched
@@ -231,7 +231,7 @@ def _read_back(found: Config, wanted: Agent) -> Agent:
 
 def _own_file(broker: Broker, agent: Agent) -> Path:
     """The file that mcpd may write. Raises Failure `not_writable` for an entry in config.toml."""
-    path = Path(broker.config_dir, "agents.d", f"{agent.name}.toml")
+    path = Path(broker.config_dir, AGENTS_DIR, f"{agent.name}.toml")
     if agent.source in ("", str(path)):
         return path
     raise Failure(

@@ -22,7 +22,7 @@ from mcpd.config import accepted as terms
 from mcpd.config import load
 from mcpd.config.change import Applied, applied, diff
 from mcpd.config.narrow import Narrowed, keep, narrows
-from mcpd.config.spec import Config, Problem, Server
+from mcpd.config.spec import MAIN, Config, Problem, Server
 from mcpd.errors import Failure
 from mcpd.journal import Entry
 from mcpd.journal.store import kept
@@ -157,7 +157,7 @@ def _narrow(broker: Broker, running: Config, read: Config, by: str, *, connect: 
 
 def _narrowed(broker: Broker, running: Config, read: Config) -> Narrowed:
     """What `narrows` says, in words that name what each server waits for."""
-    narrowed, held = narrows(running, read, f"{broker.config_dir}/{load.MAIN}")
+    narrowed, held = narrows(running, read, f"{broker.config_dir}/{MAIN}")
     words = dict(held)
     for name in held:
         server = read.servers.get(name)

@@ -10,8 +10,8 @@ from mcpd import __version__, accepting, applying
 from mcpd.api import daemon as api
 from mcpd.broker import Broker
 from mcpd.caller import DEFAULT_AGENT
-from mcpd.config import fields, load
-from mcpd.config.spec import Problem
+from mcpd.config import fields
+from mcpd.config.spec import MAIN, Problem
 
 
 def daemon_status(broker: Broker) -> api.DaemonStatus:
@@ -31,7 +31,7 @@ def daemon_status(broker: Broker) -> api.DaemonStatus:
             control=broker.control_socket,
             agents={name: f"{broker.agents_dir}/{name}/mcp.sock" for name in agents},
         ),
-        config_file=f"{broker.config_dir}/{load.MAIN}",
+        config_file=f"{broker.config_dir}/{MAIN}",
         servers_dir=broker.config.settings.servers_dir,
         agents=agents,
     )

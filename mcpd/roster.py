@@ -14,8 +14,7 @@ from mcpd.broker import AttachedSession, Broker
 from mcpd.caller import DEFAULT_AGENT
 from mcpd.catalog.wrappers import wrappers
 from mcpd.config import fields
-from mcpd.config.load import MAIN
-from mcpd.config.spec import Agent, Config
+from mcpd.config.spec import MAIN, Agent, Config
 from mcpd.errors import Failure
 from mcpd.policy.patterns import Known
 from mcpd.policy.rules import may_use_server

@@ -15,7 +15,7 @@ import msgspec
 
 from mcpd.config import places
 from mcpd.config.fields import join
-from mcpd.config.spec import Agent, Config, Problem
+from mcpd.config.spec import AGENTS_DIR, MAIN, SERVERS_DIR, Agent, Config, Problem
 from mcpd.policy.patterns import Known, unmatched
 from mcpd.policy.terms import covered, specificity
 
@@ -34,11 +34,11 @@ class Finding(msgspec.Struct, frozen=True):
 
 def meant(file: PurePath, config_dir: PurePath, servers_dir: PurePath) -> PurePath:
     """Which of the user's files a file is, or is a draft of: by its folder, else config.toml."""
-    agents_dir = config_dir / "agents.d"
+    agents_dir = config_dir / AGENTS_DIR
     if file.parent in (agents_dir, servers_dir):
         return file
-    folder = {"agents.d": agents_dir, "servers.d": servers_dir}.get(file.parent.name)
-    return config_dir / "config.toml" if folder is None else folder / file.name
+    folder = {AGENTS_DIR: agents_dir, SERVERS_DIR: servers_dir}.get(file.parent.name)
+    return config_dir / MAIN if folder is None else folder / file.name
 
 
 def findings(
@@ -100,7 +100,7 @@ def _advice(file: str, found: Config, known: Known) -> Iterator[tuple[str, str]]
 
 
 def _is_main(file: str) -> bool:
-    return PurePath(file).name == "config.toml"
+    return PurePath(file).name == MAIN
 
 
 def _agents(file: str, found: Config) -> Iterator[tuple[Agent, str]]:

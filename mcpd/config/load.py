@@ -24,14 +24,24 @@ from mcpd.config.entry import closed_agent, read_agent, read_override, read_poli
 from mcpd.config.executable import located
 from mcpd.config.expand import BadReference, UnsetVariable, expand, variables
 from mcpd.config.fields import Fault
-from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
+from mcpd.config.spec import (
+    AGENTS_DIR,
+    MAIN,
+    SERVERS_DIR,
+    Agent,
+    Config,
+    Faulty,
+    Policy,
+    Problem,
+    Server,
+    Settings,
+)
 from mcpd.config.toml import Draft, Unreadable, read_toml
 from mcpd.errors import Failure
 
 MAX_FILES = 1000
 """Files read from one folder."""
 
-MAIN = "config.toml"
 _TABLES = ("schema", "servers_dir", "defaults", "servers", "tool_policies", "agents", "overrides")
 _LATER = frozenset({"tool_profiles", "secrets"})
 
@@ -46,7 +56,7 @@ def load(config_dir: Path, environ: Mapping[str, str], servers_dir: str = "") ->
         return reload(config_dir, environ, Path(servers_dir) if servers_dir else None)
     except Failure as failure:
         problem = Problem(failure.data["file"], failure.data["place"], failure.data["reason"])
-        folder = config_dir / "servers.d"
+        folder = config_dir / SERVERS_DIR
         found = _Found(str(config_dir / MAIN), environ)
         for file in found.folder(folder):
             found.server_file(file)
@@ -79,7 +89,7 @@ def reload(
     found.inline(main)
     for file in found.folder(servers_dir or Path(settings.servers_dir)):
         found.server_file(file)
-    for file in found.folder(config_dir / "agents.d"):
+    for file in found.folder(config_dir / AGENTS_DIR):
         found.agent_file(file)
     found.override(main.get("overrides", {}))
     return Config(
@@ -146,7 +156,7 @@ class _Found:
 
     def _servers_dir(self, main: dict[str, Any], config_dir: Path) -> Path:
         """The folder of drop-in files; one that cannot be read as a setting holds no servers."""
-        written = main.get("servers_dir", "servers.d")
+        written = main.get("servers_dir", SERVERS_DIR)
         try:
             return config_dir / expand(fields.text(written, "servers_dir"), self.values)
         except fields.Misfit as misfit:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mcpd.caller import DEFAULT_AGENT
 from mcpd.config.change import differing, entries, setting
 from mcpd.config.fields import join
-from mcpd.config.spec import Agent, Config, Faulty, Policy, Problem, Server, Settings
+from mcpd.config.spec import MAIN, Agent, Config, Faulty, Policy, Problem, Server, Settings
 from mcpd.policy.terms import (
     APPROVALS,
     RISKS,
@@ -42,7 +42,7 @@ class Narrowed(NamedTuple):
     held: dict[str, str]
 
 
-def narrows(running: Config, read: Config, file: str = "config.toml") -> Narrowed:
+def narrows(running: Config, read: Config, file: str = MAIN) -> Narrowed:
     """The part of `read` that only takes something away from `running` (a03); `file` has the settings."""
     held: dict[str, str] = {}
     servers: dict[str, Server] = {}

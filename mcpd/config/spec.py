@@ -25,6 +25,13 @@ Instance = Literal["shared", "agent", "project"]
 Approver = Literal["person", "host"]
 
 
+#: The user's files, in the folder of the configuration: the main one, an agent's each, and by default a
+#: server's each.
+MAIN = "config.toml"
+AGENTS_DIR = "agents.d"
+SERVERS_DIR = "servers.d"
+
+
 class Problem(msgspec.Struct, frozen=True):
     """Something wrong in a file; the rest of the file still counts."""
 

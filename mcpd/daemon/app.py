@@ -25,7 +25,7 @@ from mcpd import __version__, applying, listing, pinning
 from mcpd.agents import serve as agents
 from mcpd.broker import Broker
 from mcpd.changes import Changes
-from mcpd.config.spec import Config, Problem
+from mcpd.config.spec import AGENTS_DIR, Config, Problem
 from mcpd.config.watch import Watch
 from mcpd.consent.store import Store
 from mcpd.control import listener
@@ -342,7 +342,7 @@ async def _until_moved(broker: Broker, watched: str, scope: trio.CancelScope) ->
 def _watch(config: str, servers_dir: str, *, told: bool = False) -> Watch | None:
     """On the folders of the user's files; None when the kernel has no watch left."""
     try:
-        return Watch([Path(config), Path(servers_dir), Path(config, "agents.d")])
+        return Watch([Path(config), Path(servers_dir), Path(config, AGENTS_DIR)])
     except OSError as e:
         if not told:
             log.warning("changed files are not noticed, use `mcpctl reload`: %s", e.strerror)
