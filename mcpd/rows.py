@@ -317,10 +317,7 @@ class Wrapper(Row):
         review = self._offer.review
         prompts = (self.offered if review is None else review.live).prompts
         name, members = wrappers.prompt_request(payload, server, prompts, self.agent.spelling)
-        finding = review.findings.get(Place("prompt", name)) if review is not None else None
-        if finding is not None and finding.held and all(each.name != name for each in self.offered.prompts):
-            message = f'denied: prompt "{name[:200]}" of server "{server}" is held: {finding.held}'
-            raise Failure("denied", message, hint=f"mcpctl pins diff {server}", server=server)
+        _refuse_held(self._offer, name)
         return members
 
     def arguments(self, payload: bytes) -> bytes:
@@ -367,6 +364,9 @@ class Native(Row):
         return payload
 
     def members(self, payload: bytes) -> bytes:
+        """Raises Failure `denied` for a prompt that waits for a person by now (n18)."""
+        if self.method == "prompts/get":
+            _refuse_held(self._offer, msgspec.json.decode(b"{" + payload + b"}", type=_Named).name)
         return payload
 
     def arguments(self, payload: bytes) -> bytes:
@@ -387,6 +387,21 @@ class Following(Native):
     def may_replay(self, reached: bool) -> bool:
         """Never by a server's next process, which may give the task's id to another (n03)."""
         return not self.upstream.forgets and super().may_replay(reached)
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+def _refuse_held(offer: Offer, prompt: str) -> None:
+    """Raises Failure `denied` for a prompt, by the server's own name, that waits for a person and is not
+    listed meanwhile."""
+    finding = offer.review.findings.get(Place("prompt", prompt)) if offer.review is not None else None
+    if finding is None or not finding.held or any(each.name == prompt for each in offer.catalog.prompts):
+        return
+    server = offer.upstream.name
+    message = f'denied: prompt "{prompt[:200]}" of server "{server}" is held: {finding.held}'
+    raise Failure("denied", message, hint=f"mcpctl pins diff {server}", server=server)
 
 
 def chain(because: tuple[str, ...]) -> str:

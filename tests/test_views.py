@@ -279,6 +279,13 @@ def test_a_prompt_that_waits_for_a_person_is_not_there_by_the_wrapper_either_n18
         assert refused.value.kind == "denied"
         assert "hidden characters" in refused.value.message
         assert "mcpctl pins diff s" in refused.value.hint
+    # It may have come to wait while the request did; that was found when it was plain.
+    native = view.native("s", GET_PROMPT, "prompts/get")
+    assert native is not None
+    assert native.members(b'"name":"plain"') == b'"name":"plain"'
+    with pytest.raises(Failure) as refused:
+        native.members(b'"name":"odd","arguments":{}')
+    assert refused.value.kind == "denied"
 
 
 def test_every_kind_is_paged(shelf: Shelf) -> None:
