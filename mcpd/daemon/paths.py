@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from mcpd.config.spec import AGENTS_DIR, MAIN, SERVERS_DIR
+from mcpd.config.spec import SERVERS_DIR
 from mcpd.errors import Failure
 from mcpd.files import make_private_folder
 
@@ -54,17 +54,9 @@ class Paths(msgspec.Struct, frozen=True):
         return f"{self.agents}/{name}/mcp.sock"
 
     @property
-    def config_file(self) -> str:
-        return f"{self.config}/{MAIN}"
-
-    @property
     def servers_dir(self) -> str:
         """Where server files lie unless config.toml says otherwise."""
         return f"{self.config}/{SERVERS_DIR}"
-
-    @property
-    def agents_dir(self) -> str:
-        return f"{self.config}/{AGENTS_DIR}"
 
     @property
     def state_db(self) -> str:

@@ -14,9 +14,7 @@ UID = os.getuid()
 
 def test_the_environment_names_every_folder(home: Home) -> None:
     found = paths.resolve(home.environ, UID)
-    assert found.config_file == f"{home.config}/mcpd/config.toml"
     assert found.servers_dir == f"{home.config}/mcpd/servers.d"
-    assert found.agents_dir == f"{home.config}/mcpd/agents.d"
     assert found.state_db == f"{home.state}/mcpd/state.db"
     assert found.journal_db == f"{home.state}/mcpd/journal.db"
     assert found.log_file == f"{home.state}/mcpd/mcpd.log"
