@@ -34,7 +34,6 @@ class Feed:
         self._request = request
         self._groups: dict[tuple[Upstream, str], dict[str, Held]] = {}
         """By instance and tool, by the server's own id."""
-        self._order = ids
         for ident in dict.fromkeys(ids):
             try:
                 held = tasks.find(session, request, ident)
