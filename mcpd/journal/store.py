@@ -144,7 +144,7 @@ class Store:
         return last
 
     def read(self, wanted: QueryJournal) -> Page:
-        """Raises Failure `not_writable` when the file cannot be read."""
+        """One that was deleted is empty. Raises Failure `not_writable` when the file cannot be read."""
         try:
             # A connection of its own: WAL lets it read while a batch is written.
             connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=2)
@@ -153,6 +153,8 @@ class Store:
             finally:
                 connection.close()
         except sqlite3.Error as error:
+            if not self.path.exists():
+                return Page([], 0)
             raise Failure("not_writable", f"cannot read the journal: {self.path}: {reason(error)}") from error
 
     def _ready(self) -> sqlite3.Connection:

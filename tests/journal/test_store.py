@@ -166,3 +166,14 @@ def test_a_write_tells_the_number_of_its_last_entry(tmp_path: Path, count: int) 
     assert store.write([(Entry(at=time.time()), b"")] * count) == count
     assert store.write([(Entry(at=time.time()), b"")]) == count + 1
     store.close()
+
+
+def test_a_journal_that_was_deleted_is_an_empty_one(tmp_path: Path) -> None:
+    store = Store(tmp_path / "journal.db", Keep())
+    stored(store, Entry(tool="a"))
+    for file in tmp_path.iterdir():
+        file.unlink()
+    for wanted in (QueryJournal(limit=1), QueryJournal(after=1, limit=1)):
+        assert store.read(wanted) == ([], 0)
+    assert stored(store, Entry(tool="b")).tool == "b"
+    store.close()
