@@ -8,7 +8,7 @@ from mcpctl import output
 from mcpctl.arguments import arguments_text, guessed, readable
 from mcpctl.commands import SLOW, Command, reach
 from mcpctl.commands.tools import TOOL_HELP, argument_words, properties, tool_params, which
-from mcpctl.errors import DONE
+from mcpctl.errors import DONE, CallError
 from mcpctl.verdict import verdict
 
 TYPE_CHECKING = False
@@ -35,7 +35,12 @@ def explain(options: Namespace) -> int:
         if guessed(words, text):
             text = arguments_text(words, properties(mcpd, named, limit))
         request = f'{json.dumps(params)[:-1]},"arguments":{text}}}'
-        found, answer = mcpd.request("policy.explain", request, limit)
+        try:
+            found, answer = mcpd.request("policy.explain", request, limit)
+        except CallError as error:
+            if error.kind in ("no_such_agent", "no_such_tool") and "__" in options.agent:
+                error.hint = "the agent comes first: mcpctl explain AGENT TOOL"
+            raise
     if options.json:
         output.say_json(answer)
     else:

@@ -124,7 +124,15 @@ def argument_words(options: Namespace) -> list[str]:
         if not words:
             raise CallError("usage", "no tool named", "mcpctl tools lists them")
         options.tool = words.pop(0)  # after `--`, since it begins with a dash
+    if not options.server and "__" not in options.tool and words and is_plain(words[0]):
+        hint = f"a tool is named SERVER__TOOL: {readable(options.tool)}__{readable(words[0])}"
+        raise CallError("usage", f'cannot read "{words[0]}": neither KEY=VALUE nor one JSON object', hint)
     return words
+
+
+def is_plain(word: str) -> bool:
+    """A word that can be no argument; perhaps the tool's name, behind that of its server."""
+    return word[:1] not in ("", "{", "-") and "=" not in word
 
 
 def tool_params(options: Namespace) -> dict[str, Any]:

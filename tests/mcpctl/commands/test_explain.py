@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.mcpctl.harness import Control, run
+from tests.mcpctl.harness import Control, Refusal, run
 
 
 def explained(**fields: Any) -> dict[str, Any]:
@@ -81,3 +81,11 @@ def test_a_tool_must_be_named(daemon: Control, folder: Path) -> None:
     daemon.answers["policy.explain"] = explained()
     assert run(folder, "explain", "coder", "--", "-odd").returncode == 0
     assert daemon.params("policy.explain")["name"] == "-odd"
+
+
+def test_the_order_of_agent_and_tool_is_said(daemon: Control, folder: Path) -> None:
+    daemon.answers["policy.explain"] = Refusal(
+        "no_such_tool", 'cannot find tool "coder"', hint="mcpctl tools"
+    )
+    assert "mcpctl explain AGENT TOOL" in run(folder, "explain", "fs__write", "coder").stderr
+    assert "AGENT" not in run(folder, "explain", "coder", "fs__write").stderr

@@ -260,3 +260,13 @@ def test_tools_of_a_server_that_is_simply_named(daemon: Control, folder: Path) -
     assert run(folder, "tools", "fs").returncode == 0
     assert daemon.params("tools.list") == {"server": "fs"}
     assert run(folder, "tools", "fs", "--server", "fs").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["fs", "read"], 2), (["fs", "read", "a=1"], 2), (["fs", "a=1"], 0)]
+)
+def test_server_and_tool_as_two_words(daemon: Control, folder: Path, words: list[str], code: int) -> None:
+    daemon.answers["tools.call"] = {"result": {"content": []}}
+    daemon.answers["tools.describe"] = Refusal("no_such_tool")
+    done = run(folder, "call", *words)
+    assert (done.returncode, "fs__read" in done.stderr) == (code, code == 2)
