@@ -35,7 +35,7 @@ class Store:
         self._connection, aside = open_database(path, SCHEMA, _PRAGMAS)
         self.problems: tuple[Problem, ...] = ()
         if aside is not None:
-            what = "damaged: what it held is forgotten (accepted files, trust, grants, pins, tokens, the passphrase)"
+            what = "damaged: what it held is forgotten (accepted files, trust, grants, pins, the passphrase)"
             self.problems = (Problem(str(path), "", f"{what}; it is now {aside}"),)
 
     def close(self) -> None:
