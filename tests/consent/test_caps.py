@@ -1,4 +1,4 @@
-"""How often a person is asked (n07): three open questions of an agent, twenty an hour, a no for 15 minutes."""
+"""How often a person is asked (n07): of an agent three questions at once and twenty an hour, and no twice."""
 
 from __future__ import annotations
 
