@@ -146,6 +146,7 @@ def _info(broker: Broker, upstream: Upstream, off: frozenset[str]) -> dict[str, 
         "status": broker.fleet.status(server.name),
         "instances": () if server.instance == "shared" else _instances(broker, upstream),
         "held": upstream.held,
+        "step": next_step(upstream.held) if upstream.held else "",
         "trusted": isinstance(definition, Server) and broker.trust.trusted(definition),
     }
 

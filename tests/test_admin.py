@@ -105,6 +105,7 @@ async def test_the_watcher_applies_what_narrows_and_holds_the_rest_a03(home: Hom
         # A changed one goes on as it was, a new one does not start.
         assert await connected_pid(world, "changes") == changes
         assert admin.get_server(world.broker, "changes").held
+        assert admin.get_server(world.broker, "changes").step == "mcpctl reload"
         assert status(world, "comes").state == "held"
         assert admin.get_server(world.broker, "comes").held
         told = await admin.test_server(world.broker, "comes")

@@ -66,9 +66,7 @@ def next_step(servers: list[Any], wrong: list[Any], status: Any) -> str:
     if status.get("approvals"):
         return waiting_text(status["approvals"])
     if wrong:
-        held = wrong[0]["held"]
-        step = held.rpartition("waits for ")[2] if "waits for mcpctl " in held else "mcpctl reload"
-        return output.visible(step if held else f"mcpctl logs {wrong[0]['name']}")
+        return output.visible(wrong[0].get("step") or f"mcpctl logs {wrong[0]['name']}")
     if status["problems"]:
         return "mend the file, then: mcpctl reload"
     return "mcpctl tools" if servers else "mcpctl add NAME -- COMMAND ARGS..."

@@ -63,6 +63,8 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Those of agents and projects, and the operator's while it does not rest; empty where one is shared."""
     held: str
     """What waits for `reload` or `servers.accept`, and why; empty when nothing does (a03, n24)."""
+    step: str
+    """The command that it waits for; else empty."""
     trusted: bool
     """What it says of its tools may lower a risk (b12)."""
 

@@ -59,6 +59,7 @@ def server(name: str = "fs", **fields: Any) -> dict[str, Any]:
         "instance": "shared",
         "instances": [],
         "held": "",
+        "step": "",
         **fields,
         "status": {**STATUS, **fields.get("status", {})},
     }

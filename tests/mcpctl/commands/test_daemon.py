@@ -50,9 +50,12 @@ def test_status(daemon: Control, folder: Path) -> None:
         ([], [], "mcpctl add"),
         ([server()], [], "mcpctl tools"),
         ([server("a"), server("b", status={"state": "failed", "reason": "exited"})], [], "mcpctl logs b"),
-        ([server("b", held="it is new", status={"state": "held"})], [], "mcpctl reload"),
-        ([server("b", held="args changed, waits for mcpctl reload")], [], "mcpctl reload"),
-        ([server("b", held="it is elsewhere, waits for mcpctl accept b")], [], "mcpctl accept b"),
+        (
+            [server("b", held="it is new", step="mcpctl reload", status={"state": "held"})],
+            [],
+            "mcpctl reload",
+        ),
+        ([server("b", held="it is elsewhere", step="mcpctl accept b")], [], "mcpctl accept b"),
         ([server()], [PROBLEM], "mcpctl reload"),
     ],
 )
