@@ -118,7 +118,8 @@ def _without_moved(broker: Broker, found: Config) -> tuple[Config, dict[str, str
 
 def is_moved(broker: Broker, server: Server) -> bool:
     """Whether a definition leads elsewhere than the accepted one, and something is filed there (n24)."""
-    return terms.moved(broker.accepted.server(server.name), server, lambda name: bool(filed(broker, name)))
+    known = broker.accepted.server(server.name)
+    return terms.moved(known, server, filed=bool(filed(broker, server.name)))
 
 
 def filed(broker: Broker, name: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ same its digest tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -91,15 +91,15 @@ def _same_lookup(one: Server, other: Server) -> bool:
     return (one.command, one.cwd, one.path) == (other.command, other.cwd, other.path)
 
 
-def moved(known: Accepted | None, server: Server, filed: Callable[[str], bool]) -> bool:
+def moved(known: Accepted | None, server: Server, *, filed: bool) -> bool:
     """Whether a server has another destination than the accepted one, under which something is filed: the
-    values that it got, or by `filed(its name)` what a person has agreed to (n24)."""
+    values that it got, or, where `filed`, what a person has agreed to (n24)."""
     if known is None or known.destination == server.destination:
         return False
     before = known.server
     if not before.executable and replace(server, executable="").destination == before.destination:
         return False  # its command was not there before, so nothing was ever given to it
-    return known.values or bool(before.trusted) or filed(server.name)
+    return known.values or bool(before.trusted) or filed
 
 
 def destination_words(server: str) -> str:

@@ -116,52 +116,47 @@ def test_a_row_that_cannot_be_read_is_none(store: Store) -> None:
     assert read.settings == Settings()
 
 
-def nothing(name: str) -> bool:
-    return False
-
-
-def something(name: str) -> bool:
-    return True
+NOTHING, SOMETHING = False, True
 
 
 @pytest.mark.parametrize(
     ("before", "now", "filed", "held"),
     [
         # Values that it got, in env or headers, must not reach another destination.
-        (SECRET, replace(SECRET, command="env"), nothing, True),
-        (SECRET, replace(SECRET, args=("-x",)), nothing, True),
-        (REMOTE, replace(REMOTE, url="https://b.example/mcp"), nothing, True),
-        (REMOTE, server("far"), nothing, True),
+        (SECRET, replace(SECRET, command="env"), NOTHING, True),
+        (SECRET, replace(SECRET, args=("-x",)), NOTHING, True),
+        (REMOTE, replace(REMOTE, url="https://b.example/mcp"), NOTHING, True),
+        (REMOTE, server("far"), NOTHING, True),
         # A query is where many a key stands.
         (
             server(command="", url="https://a.example/mcp?key=${K}"),
             server(command="", url="https://b.example/mcp?key=${K}"),
-            nothing,
+            NOTHING,
             True,
         ),
         # Nor must trust, grants and pins be believed there.
-        (server(), server(args=("-x",)), something, True),
-        (server(trusted=True), server(args=("-x",), trusted=True), nothing, True),
+        (server(), server(args=("-x",)), SOMETHING, True),
+        (server(trusted=True), server(args=("-x",), trusted=True), NOTHING, True),
         # With nothing filed a reload is enough; so it is where the destination is the same.
-        (server(), server(args=("-x",)), nothing, False),
-        (SECRET, replace(SECRET, env={"TOKEN": "another"}), something, False),
-        (REMOTE, replace(REMOTE, url="https://a.example/mcp?key=another"), something, False),
-        (SECRET, replace(SECRET, policy=Policy(), enabled=False), something, False),
+        (server(), server(args=("-x",)), NOTHING, False),
+        (SECRET, replace(SECRET, env={"TOKEN": "another"}), SOMETHING, False),
+        (REMOTE, replace(REMOTE, url="https://a.example/mcp?key=another"), SOMETHING, False),
+        (SECRET, replace(SECRET, policy=Policy(), enabled=False), SOMETHING, False),
         # An empty value is none.
-        (server(env={"TOKEN": ""}), server(args=("-x",), env={"TOKEN": ""}), nothing, False),
+        (server(env={"TOKEN": ""}), server(args=("-x",), env={"TOKEN": ""}), NOTHING, False),
         # A command that was never found got nothing.
-        (SECRET, replace(SECRET, executable="/bin/prog"), something, False),
-        (replace(SECRET, executable="/bin/prog"), replace(SECRET, executable="/x/prog"), nothing, True),
+        (SECRET, replace(SECRET, executable="/bin/prog"), SOMETHING, False),
+        (replace(SECRET, executable="/bin/prog"), replace(SECRET, executable="/x/prog"), NOTHING, True),
     ],
 )
 def test_what_may_not_go_elsewhere_without_a_word_n24(
-    before: Server, now: Server, filed: Any, held: bool
+    before: Server, now: Server, filed: bool, held: bool
 ) -> None:
-    assert moved(of(before), now, filed) is held
+    assert moved(of(before), now, filed=filed) is held
 
 
 def test_a_new_server_has_no_destination_to_leave() -> None:
-    assert not moved(None, SECRET, something)
+    assert not moved(None, SECRET, filed=True)
 
 
 def test_a_command_that_is_not_found_at_the_moment_is_no_new_destination() -> None:
