@@ -79,4 +79,4 @@ def _who(agent: str) -> str:
 
 
 def _minutes(seconds: float) -> str:
-    return f"{max(round(seconds / 60), 1)} min"
+    return f"{round(seconds / 60)} min" if seconds >= 60 else f"{max(int(seconds), 1)} s"

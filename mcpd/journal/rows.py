@@ -33,8 +33,8 @@ class Redactor(Protocol):
         """The same of a text for people."""
         ...
 
-    def json(self, text: bytes) -> bytes:
-        """The same of JSON text, in which a value may be written with escapes."""
+    def stored(self, text: bytes) -> bytes:
+        """The same of arguments as JSON text, in which a value may be written with escapes."""
         ...
 
 
@@ -81,7 +81,7 @@ class Rows:
         if len(arguments) > LARGEST:
             return f"({len(arguments)} bytes)"
         if self._redactor is not None:
-            arguments = self._redactor.json(arguments)
+            arguments = self._redactor.stored(arguments)
         text = arguments.decode("utf-8", "replace")
         return text if len(text) <= KEPT else f"{text[:KEPT]}… ({len(text)} characters)"
 

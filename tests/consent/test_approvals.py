@@ -193,6 +193,14 @@ async def test_pending_after_45_seconds_and_open_for_15_minutes() -> None:
         assert w.outcomes == ["asked", "expired"]
 
 
+@pytest.mark.parametrize(
+    ("deadline", "said"), [(20, "within 19 s:"), (60, "within 59 s:"), (900, "within 15 min:")]
+)
+async def test_how_long_is_left_is_said_as_it_is(deadline: float, said: str) -> None:
+    async with world() as w:
+        assert said in (await w.refused(question(), wait=1, deadline=deadline)).hint
+
+
 async def test_a_cron_like_agent_runs_once_after_a_yes_from_elsewhere() -> None:
     async with world() as w:
         name = (await w.refused(question())).data["approval"]

@@ -27,7 +27,7 @@ class Redactor:
     def text(self, text: str) -> str:
         return text.replace(SECRET, "[SECRET]")
 
-    def json(self, text: bytes) -> bytes:
+    def stored(self, text: bytes) -> bytes:
         return text.replace(SECRET.encode(), b"[SECRET]").replace(
             b"\\u0068" + SECRET[1:].encode(), b"[SECRET]"
         )

@@ -202,3 +202,12 @@ def test_whatever_an_answer_is_it_stays_json_and_holds_nothing(value: Any, ascii
     again = json.dumps(json.loads(cleaned), ensure_ascii=False)
     for secret in (OURS, THEIRS, TOKEN, "\u202e"):
         assert secret not in again
+
+
+def test_what_is_stored_holds_nothing_that_is_called_a_secret(held: HeldValues) -> None:
+    arguments = text({"user": "anna", "password": "Xq7-hunter-2931-zz", "token": TOKEN, "of": THEIRS})
+    kept = json.loads(held.stored(arguments))
+    assert kept["user"] == "anna"
+    for value in ("Xq7-hunter-2931-zz", TOKEN, THEIRS):
+        assert value not in held.stored(arguments).decode()
+    assert b"Xq7-hunter-2931-zz" in held.json(arguments), "what passes is only warned of"
