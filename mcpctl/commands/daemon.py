@@ -117,8 +117,8 @@ def moved(where: Place) -> str:
 
 
 def reload(options: Namespace) -> int:
-    """Read the configuration again and apply what changed."""
-    with reach(options, spawn=False) as mcpd:
+    """Read the configuration again and apply what changed, also while mcpd did not run."""
+    with reach(options) as mcpd:
         found, text = mcpd.request("daemon.reload", timeout=options.timeout or QUICK)
     if options.json:
         output.say_json(text)

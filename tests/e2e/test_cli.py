@@ -45,6 +45,17 @@ def test_from_nothing_to_a_call(daemon: Daemon) -> None:
     until(lambda: not is_alive(pid))
 
 
+def test_reload_takes_what_was_edited_while_nothing_ran(daemon: Daemon) -> None:
+    """A daemon that starts holds what is wider; the reload that it waits for has to reach one (n24)."""
+    daemon.server("notes", lively(daemon.home.root / "notes.log", default_policy={"approval": "deny"}))
+    daemon.ctl("list")
+    daemon.ctl("stop")
+    daemon.server("notes", lively(daemon.home.root / "notes.log", default_policy={"approval": "never"}))
+    assert "servers.notes" in daemon.ctl("reload").stdout
+    assert daemon.ctl("call", "notes__echo", "text=hi").stdout.strip() == "hi"
+    daemon.ctl("stop")
+
+
 def test_resources_and_prompts(daemon: Daemon) -> None:
     daemon.server("books", library())
     daemon.start()
