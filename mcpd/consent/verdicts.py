@@ -11,7 +11,7 @@ from mcpd.protocol import jsonrpc
 
 def pending(name: str, tool: str, left: float) -> Failure:
     """The question `name` stays open for `left` seconds; the call is over."""
-    until = f" within {_minutes(left)}" if left < inf else ""
+    until = f" within {_spelled(left)}" if left < inf else ""
     return Failure(
         "pending",
         f'pending: this call of "{tool}" waits for a person to approve it ({name}); it has not run',
@@ -27,7 +27,7 @@ def refusal(name: str, question: Question, outcome: Outcome, refused: float) -> 
     match outcome:
         case "denied":
             message = f'denied: a person said no to this call of "{tool}" ({name})'
-            hint = f"the same call is refused for {_minutes(refused)}; ask the user what to do instead"
+            hint = f"the same call is refused for {_spelled(refused)}; ask the user what to do instead"
         case "expired":
             message = f'denied: nobody answered whether "{tool}" may be called ({name})'
             hint = "calling again asks again"
@@ -41,7 +41,7 @@ def refusal(name: str, question: Question, outcome: Outcome, refused: float) -> 
 
 def refused(left: float) -> Failure:
     """A person has said no to the same call; that counts for `left` more seconds (n07)."""
-    message = f"denied: a person said no to the same call; it is refused for another {_minutes(left)}"
+    message = f"denied: a person said no to the same call; it is refused for another {_spelled(left)}"
     return Failure("denied", message, hint="ask the user what to do instead")
 
 
@@ -78,5 +78,5 @@ def _who(agent: str) -> str:
     return f'agent "{agent}"' if agent else "the operator"
 
 
-def _minutes(seconds: float) -> str:
+def _spelled(seconds: float) -> str:
     return f"{round(seconds / 60)} min" if seconds >= 60 else f"{max(int(seconds), 1)} s"
