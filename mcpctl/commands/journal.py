@@ -28,7 +28,7 @@ WAIT = 30.0
 PATIENCE = WAIT + QUICK
 
 #: What stands for the operator, who has no agent's name: as elsewhere, and as the list shows it.
-OPERATOR = ("-", "operator")
+OPERATOR = ("-", "(operator)")
 
 #: Text of a chain of rules in a table.
 BRIEF = 100
@@ -126,7 +126,8 @@ def line(one: Any) -> str:
 
 
 def who(one: Any) -> str:
-    return str(one["agent"]) or ("operator" if one["pid"] else "mcpd")
+    """In brackets what is no agent: one may well be called "operator"."""
+    return str(one["agent"]) or (OPERATOR[1] if one["pid"] else "(mcpd)")
 
 
 def what(one: Any) -> str:

@@ -176,10 +176,10 @@ def test_mcpctl_knows_what_the_daemon_knows() -> None:
     assert Journal.__struct_fields__ == ("entries", "next", "problems")
 
 
-@pytest.mark.parametrize(("said", "asked"), [("-", ""), ("operator", ""), ("coder", "coder")])
+@pytest.mark.parametrize(("said", "asked"), [("-", ""), ("(operator)", ""), ("operator", "operator")])
 def test_the_operator_is_found_as_the_list_calls_them(
     daemon: Control, folder: Path, said: str, asked: str
 ) -> None:
-    daemon.answers["journal.query"] = journal_of(entry(1, **CALL))
-    assert run(folder, "journal", f"--agent={said}").returncode == 0
+    daemon.answers["journal.query"] = journal_of({**entry(1, **CALL, pid=7), "agent": ""})
+    assert "  (operator)  " in run(folder, "journal", f"--agent={said}").stdout
     assert daemon.params("journal.query")["agent"] == asked
