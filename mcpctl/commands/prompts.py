@@ -51,7 +51,7 @@ def get(options: Namespace) -> int:
     params |= {"server": readable(options.server), "prompt": name} if options.server else {"name": name}
     if options.timeout:
         params["timeout"] = options.timeout
-    limit = options.timeout + GRACE if options.timeout else None
+    limit = options.timeout + (options.wait or 0) + GRACE if options.timeout else None
     with reach(options) as mcpd:
         members = json.dumps(params)[1:-1]
         found, answer = person.request(mcpd, "prompts.get", members, limit, wait=options.wait)

@@ -49,7 +49,7 @@ def read(options: Namespace) -> int:
         params["server"] = readable(options.server)
     if options.timeout:
         params["timeout"] = options.timeout
-    limit = options.timeout + GRACE if options.timeout else None
+    limit = options.timeout + (options.wait or 0) + GRACE if options.timeout else None
     with reach(options) as mcpd:
         members = json.dumps(params)[1:-1]
         found, answer = person.request(mcpd, "resources.read", members, limit, wait=options.wait)

@@ -88,7 +88,7 @@ def call(options: Namespace) -> int:
         params["timeout"] = options.timeout
     text = arguments_text(words)
     # The daemon's own limit ends the call in good order; this one is for a daemon that hangs.
-    limit = options.timeout + GRACE if options.timeout else None
+    limit = options.timeout + (options.wait or 0) + GRACE if options.timeout else None
     with reach(options) as mcpd:
         if guessed(words, text):
             text = arguments_text(words, properties(mcpd, tool_params(options), options.timeout or SLOW))

@@ -52,7 +52,7 @@ class GetPrompt(Params, frozen=True, kw_only=True):
     name: str = ""
     arguments: dict[str, str] = msgspec.field(default_factory=dict)
     timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    """Seconds; it can only shorten what policy allows."""
+    """Seconds; it can only shorten what policy allows. `patience` is added to it."""
     patience: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Seconds to wait for a person before the answer is `pending`; absent: what the settings say (n05)."""
 

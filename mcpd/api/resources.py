@@ -49,7 +49,7 @@ class ReadResource(Params, frozen=True, kw_only=True):
     """Of the server, where that is named; else as agents see it."""
     server: str = ""
     timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    """Seconds; it can only shorten what policy allows."""
+    """Seconds; it can only shorten what policy allows. `patience` is added to it."""
     patience: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Seconds to wait for a person before the answer is `pending`; absent: what the settings say (n05)."""
 

@@ -68,7 +68,7 @@ class CallTool(NamedTool, frozen=True, kw_only=True):
     arguments: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
     """A JSON object; it reaches the server as the same text (b29)."""
     timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    """Seconds; it can only shorten what policy allows."""
+    """Seconds; it can only shorten what policy allows. `patience` is added to it."""
     patience: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Seconds to wait for a person before the answer is `pending`; absent: what the settings say (n05)."""
 

@@ -90,6 +90,11 @@ def brief(description: str) -> str:
     return description if len(description) <= BRIEF else description[:BRIEF] + "…"
 
 
+def limit(timeout: float | None, patience: float | None) -> float:
+    """Seconds for a request of the operator's: those that they wait for a person are no server's."""
+    return math.inf if timeout is None else timeout + (patience or 0.0)
+
+
 def late(server: str, limit: float, **data: str) -> Failure:
     """The operator's own limit of `limit` seconds is over."""
     return Failure(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from time import perf_counter
 
 import msgspec
@@ -80,7 +79,7 @@ async def get(operator: Operator, params: GetPrompt) -> GotPrompt:
     """The path of every agent's request (a01). `timeout` counts the wait for the server too."""
     began = perf_counter()
     row, own = await _find(operator.broker, params)
-    limit = math.inf if params.timeout is None else params.timeout
+    limit = lists.limit(params.timeout, params.patience)
     caller = msgspec.structs.replace(operator.caller, patience=params.patience)
     members = b'"name":' + quoted(own)
     if params.arguments:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from time import perf_counter
 
 import msgspec
@@ -83,7 +82,7 @@ async def read(operator: Operator, params: ReadResource) -> ResourceRead:
     """The path of every agent's read (a01). `timeout` counts the wait for the server too."""
     began = perf_counter()
     row, own = await _find(operator, params)
-    limit = math.inf if params.timeout is None else params.timeout
+    limit = lists.limit(params.timeout, params.patience)
     caller = msgspec.structs.replace(operator.caller, patience=params.patience)
     with trio.move_on_after(limit):
         result = await calls.call(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from time import perf_counter
 from typing import Any
@@ -53,10 +52,11 @@ async def describe(operator: Operator, params: NamedTool) -> ToolDetails:
 
 
 async def call(operator: Operator, params: CallTool) -> Called:
-    """The path of every agent's call (a01). `timeout` counts the wait for the server too."""
+    """The path of every agent's call (a01). `timeout` counts the wait for the server too, and
+    the patience for a person is added."""
     began = perf_counter()
     row = await find_tool(operator.broker, params)
-    limit = math.inf if params.timeout is None else params.timeout
+    limit = lists.limit(params.timeout, params.patience)
     caller = msgspec.structs.replace(operator.caller, patience=params.patience)
     with trio.move_on_after(limit):
         result = await calls.call(

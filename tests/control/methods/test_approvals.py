@@ -81,6 +81,18 @@ async def test_a_call_that_waits_goes_on(home: Home, real_clock: None) -> None:
         assert (await person.call("daemon.status"))["approvals"] == 0
 
 
+async def test_the_time_for_a_person_is_not_the_servers(home: Home, real_clock: None) -> None:
+    prepare(home)
+    async with running(home) as world:
+        caller, person = await world.operator(), await world.operator()
+        await person.call("events.subscribe", topics=["approvals"])
+        await caller.send(
+            "tools.call", name="tiny__echo", arguments={"text": "a"}, timeout=0.001, patience=30
+        )
+        await person.call("approvals.approve", id=(await person.event())["data"])
+        assert (await caller.read())["result"]["result"]["content"][0]["text"] == "a"
+
+
 async def test_a_yes_is_taken_back(home: Home, real_clock: None) -> None:
     prepare(home)
     async with running(home) as world:
