@@ -15,6 +15,7 @@ from typing import TypeVar
 import trio
 from msgspec.structs import replace
 
+from mcpd import pinning
 from mcpd.api import daemon as api
 from mcpd.api.servers import LeakPins, PolicyPins
 from mcpd.broker import Broker
@@ -42,6 +43,7 @@ def start(broker: Broker) -> None:
     """
     broker.fleet.known_launch = broker.launches.known
     broker.fleet.launched = partial(launched, broker)
+    broker.fleet.examine = partial(pinning.examine, broker)
     book = broker.accepted
     read = load.load(Path(broker.config_dir), broker.environ, book.servers_dir)
     if book.empty and not broker.store.problems:

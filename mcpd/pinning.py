@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Sized
+from itertools import islice
+from typing import Final
 
 import trio
 from msgspec.structs import replace
@@ -85,28 +87,37 @@ def _unseen(broker: Broker, server: Server, review: Review) -> list[tuple[Place,
     ]
 
 
+async def examine(broker: Broker, server: Server, catalog: Catalog) -> None:
+    """Compare a catalogue with what is pinned before anybody sees it: 10,000 definitions take a second."""
+    await broker.pins.examine(server, catalog, trusted=broker.trust.trusted(server))
+
+
 async def keep(broker: Broker) -> None:
     """Follow what servers tell: note what needs nobody, pin what is new at a trusted one, say what waits."""
-    told: set[str] = set()
+    told: Told = {}
     with broker.changes.subscribe() as changes:
-        _settle_all(broker, told)
+        await _settle_all(broker, told)
         async for change in changes:
             if changes.lagged:
                 changes.lagged = False
-                _settle_all(broker, told)
+                await _settle_all(broker, told)
             elif change.topic in ("catalog", "trust"):
                 name = str(change.data)
                 if any(upstream.name == name for upstream in broker.fleet.all()):
-                    _settle(broker, broker.fleet.find(name), told)
-                    await trio.lowlevel.checkpoint()
+                    await _settle(broker, broker.fleet.find(name), told)
 
 
-def _settle_all(broker: Broker, told: set[str]) -> None:
+async def _settle_all(broker: Broker, told: Told) -> None:
     for upstream in broker.fleet.all():
-        _settle(broker, upstream, told)
+        await _settle(broker, upstream, told)
 
 
-def _settle(broker: Broker, upstream: Upstream, told: set[str]) -> None:
+Told = dict[str, frozenset[tuple[Place, bytes]]]
+"""What waits of each server, as it was told last."""
+
+
+async def _settle(broker: Broker, upstream: Upstream, told: Told) -> None:
+    await trio.lowlevel.checkpoint()
     server, catalog = upstream.definition, upstream.catalog
     if not isinstance(server, Server) or catalog is None or not upstream.verified:
         return
@@ -114,30 +125,51 @@ def _settle(broker: Broker, upstream: Upstream, told: set[str]) -> None:
     review = broker.pins.review(server, catalog, trusted=trusted)
     changed = [each for each in review.findings.values() if each.pin is not None and not each.held]
     new = _unseen(broker, server, review) if trusted else []
-    for finding in review.findings.values():
-        seen = f"{server.name} {finding.place} {seen_as(finding.live)}"
-        if finding.held and seen not in told:
-            told.add(seen)
-            _tell(broker, server, finding)
+    held = {_seen(each): each for each in review.findings.values() if each.held}
+    before = told.get(server.name, frozenset())
+    told[server.name] = frozenset(held)
+    _tell(broker, server, [each for seen, each in held.items() if seen not in before])
     try:
-        broker.pins.put(server, [(each.place, each.live) for each in changed])
-        pinned = broker.pins.put(server, new)
+        await broker.pins.follow(server, [(each.place, each.live) for each in changed])
+        pinned = await broker.pins.follow(server, new)
     except Failure as failure:
         log.warning("MCP '%s': %s", server.name, failure.message)
         return
-    for each in changed:
+    for each in changed[:_SAID]:
         kinds = ", ".join(pins.classes(each.changes))
         digest = pins.digest(each.place.kind, each.live)
         record(broker, server, each.place, digest, "changed", f"{kinds}: {_places(each)}")
-    for place, pin in pinned.items():
+    _record_more(broker, server, "changed", changed)
+    for place, pin in islice(pinned.items(), _SAID):
         record(broker, server, place, pin.digest, "pinned", "new at a trusted server")
+    _record_more(broker, server, "pinned", pinned)
 
 
-def _tell(broker: Broker, server: Server, finding: Finding) -> None:
-    log.warning("MCP '%s': %s waits: %s", server.name, called(finding.place), finding.held)
-    words = f"{finding.held}: {_places(finding)}" if finding.changes else finding.held
-    digest = pins.digest(finding.place.kind, finding.live)
-    record(broker, server, finding.place, digest, "held", words)
+#: Definitions of one listing that are told one by one: a server may send 10,000 others every second.
+_SAID: Final = 50
+
+
+def _seen(finding: Finding) -> tuple[Place, bytes]:
+    return finding.place, hashlib.sha256(finding.live).digest()[:16]
+
+
+def _tell(broker: Broker, server: Server, findings: Sequence[Finding]) -> None:
+    for finding in findings[:_SAID]:
+        log.warning("MCP '%s': %s waits: %s", server.name, called(finding.place), finding.held)
+        words = f"{finding.held}: {_places(finding)}" if finding.changes else finding.held
+        digest = pins.digest(finding.place.kind, finding.live)
+        record(broker, server, finding.place, digest, "held", words)
+    _record_more(broker, server, "held", findings)
+    if more := len(findings[_SAID:]):
+        log.warning("MCP '%s': and %d more definitions wait", server.name, more)
+
+
+def _record_more(broker: Broker, server: Server, outcome: str, found: Sized) -> None:
+    if (more := len(found) - _SAID) > 0:
+        record(broker, server, _OTHERS, "", outcome, f"and {more:,} more definitions at the same time")
+
+
+_OTHERS: Final = Place("tool", "*")
 
 
 def _places(finding: Finding) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from mcpd.catalog.tool import Annotations
-from mcpd.policy.schemas import NAMED, Change, Class, changed, differences, shown, strings
+from mcpd.policy.schemas import NAMED, Change, Class, changed, differences, inside, shown, strings
 
 Kind = Literal["tool", "prompt", "template", "instructions"]
 
@@ -114,8 +114,18 @@ def compare(kind: Kind, before: bytes, after: bytes) -> tuple[Change, ...]:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return (changed("text", "", old, new),)
     found = list(_COMPARE[kind](old, new))
+    if len(found) > MOST:
+        rest = classes(found[MOST:])
+        kept = classes(found[:MOST])
+        # What is not told one by one is told as a whole, in each class that would be missing else.
+        missing = [each for each in rest if each not in kept] or rest[:1]
+        found[MOST:] = [changed(each, "", old, new) for each in missing]
     # What no rule sees differs in spelling alone: 1 and 1.0.
     return tuple(found) or (Change("cosmetic", "", "", ""),)
+
+
+#: Differences of one definition that are told one by one: 64 KiB have room for 10,000, each with its place.
+MOST: Final = 200
 
 
 def _compare_tools(old: dict[str, Any], new: dict[str, Any]) -> Iterable[Change]:
@@ -141,7 +151,7 @@ def _compare_hints(old: Any, new: Any) -> Iterable[Change]:
         before, after = old.get(key), new.get(key)
         if before == after and type(before) is type(after):
             continue
-        where = f"annotations.{key}"
+        where = inside("annotations", key)
         order = _STRICTER.get(key)
         if order is not None and before in order and after in order:
             milder = order.index(after) < order.index(before)
@@ -156,7 +166,7 @@ def _compare_prompts(old: dict[str, Any], new: dict[str, Any]) -> Iterable[Chang
     before, after = (_by_name(each.get("arguments")) for each in (old, new))
     for name in dict.fromkeys((*before, *after)):
         one, other = before.get(name), after.get(name)
-        where = f"arguments.{name}"
+        where = inside("arguments", name)
         if one is None or other is None:
             yield from differences(where, one, other, name)
             continue
@@ -166,7 +176,8 @@ def _compare_prompts(old: dict[str, Any], new: dict[str, Any]) -> Iterable[Chang
         for key in sorted((one.keys() | other.keys()) - {"name", "title", "description", "required"}):
             if one.get(key) != other.get(key):
                 said = any(strings([one.get(key), other.get(key)]))
-                yield changed("text" if said else "cosmetic", f"{where}.{key}", one.get(key), other.get(key))
+                place = inside(where, key)
+                yield changed("text" if said else "cosmetic", place, one.get(key), other.get(key))
 
 
 def _by_name(arguments: Any) -> dict[str, dict[str, Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -107,7 +108,7 @@ def hard(entry: bytes, room: Room | None = None) -> tuple[Flag, ...]:
     """The flags for which a definition is held; empty, at little cost, for nearly all."""
     if is_plain(entry):
         return ()
-    return tuple(_hard(texts(entry), room))[:MOST]
+    return tuple(islice(_hard(texts(entry), room), MOST))
 
 
 def _hard(strings: Iterable[Text], room: Room | None) -> Iterator[Flag]:

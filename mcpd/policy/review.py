@@ -7,7 +7,7 @@ hidden or encoded (search-and-leaks reference 3.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -63,6 +63,17 @@ class Finding(msgspec.Struct, frozen=True):
     """Agents see it, as it was approved where it is held."""
 
 
+class Compared(msgspec.Struct, frozen=True):
+    """One definition beside its pin: what takes long to find out, and holds as long as both stay."""
+
+    live: bytes
+    pin: Pin | None
+    findings: tuple[Finding | None, Finding | None]
+    """Of a server that is not trusted, and of one that is."""
+    approved: Tool | Prompt | Template | str | None
+    """What agents see of it where it is held; None for nothing."""
+
+
 class Review(msgspec.Struct, frozen=True):
     """One catalogue of a server beside the pins of that server and destination."""
 
@@ -76,6 +87,13 @@ class Review(msgspec.Struct, frozen=True):
     """Tools that wait and cannot be used meanwhile."""
     barred: Mapping[str, str]
     """Why, by their names."""
+    compared: Mapping[Place, Compared]
+    """All that was not at once seen to be as it was, for the next review."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of those definitions."""
+        return sum(len(each.live) for each in self.compared.values())
 
 
 def entry_of(kind: Kind, thing: Tool | Prompt | Template) -> tuple[Place, bytes]:
@@ -89,22 +107,55 @@ def entry_of(kind: Kind, thing: Tool | Prompt | Template) -> tuple[Place, bytes]
 
 def definitions(catalog: Catalog) -> Iterator[tuple[Place, bytes]]:
     """All definitions of a catalogue that are pinned."""
+    for _, place, live in _all(catalog):
+        yield place, live
+
+
+def _all(catalog: Catalog) -> Iterator[tuple[Tool | Prompt | Template | None, Place, bytes]]:
     if catalog.instructions:
-        yield INSTRUCTIONS, pins.instructions_entry(catalog.instructions)
+        yield None, INSTRUCTIONS, pins.instructions_entry(catalog.instructions)
     for tool in catalog.tools:
-        yield entry_of("tool", tool)
+        yield tool, *entry_of("tool", tool)
     for prompt in catalog.prompts:
-        yield entry_of("prompt", prompt)
+        yield prompt, *entry_of("prompt", prompt)
     for template in catalog.templates:
-        yield entry_of("template", template)
+        yield template, *entry_of("template", template)
 
 
 INSTRUCTIONS: Final = Place("instructions", "")
 
 
-def review(catalog: Catalog, seen: Pins, *, trusted: bool) -> Review:
-    """Each definition beside its pin. `seen`: of this server and destination."""
-    reviewer = _Reviewer(seen, trusted)
+#: Bytes of definitions that are compared while others wait: 10 ms of the worst that can be in them.
+SMALL: Final = 16 * 1024
+
+
+def is_small(catalog: Catalog, seen: Pins, past: Sequence[Review] = ()) -> bool:
+    """Whether a review takes so little that nobody needs to be let by meanwhile."""
+    left = SMALL
+    for thing, place, live in _all(catalog):
+        pin = seen.get(place)
+        if (pin is None and isinstance(thing, Tool) and thing.plain) or (pin and pin.definition == live):
+            continue
+        if _known(past, place, live, pin) is None:
+            left -= len(live)
+            if left < 0:
+                return False
+    return True
+
+
+def _known(past: Sequence[Review], place: Place, live: bytes, pin: Pin | None) -> Compared | None:
+    """What was found out about the very same two definitions."""
+    for each in past:
+        found = each.compared.get(place)
+        if found is not None and found.pin is pin and found.live == live:
+            return found
+    return None
+
+
+def review(catalog: Catalog, seen: Pins, *, trusted: bool, past: Sequence[Review] = ()) -> Review:
+    """Each definition beside its pin. `seen`: of this server and destination; `past`: reviews of the same,
+    whatever was pinned then, whose work need not be done again."""
+    reviewer = _Reviewer(seen, trusted, past)
     tools = tuple(filter(None, map(reviewer.tool, catalog.tools)))
     prompts = tuple(filter(None, map(reviewer.prompt, catalog.prompts)))
     templates = tuple(filter(None, map(reviewer.template, catalog.templates)))
@@ -122,17 +173,21 @@ def review(catalog: Catalog, seen: Pins, *, trusted: bool) -> Review:
         )
     unlisted = tuple(reviewer.unlisted)
     barred = {tool.name: reviewer.findings[Place("tool", tool.name)].held for tool in unlisted}
-    return Review(offered, catalog, reviewer.findings, frozenset(reviewer.pinned), unlisted, barred)
+    pinned = frozenset(reviewer.pinned)
+    return Review(offered, catalog, reviewer.findings, pinned, unlisted, barred, reviewer.compared)
 
 
 class _Reviewer:
     """One pass over a catalogue. Mutable: what it finds grows."""
 
-    def __init__(self, seen: Pins, trusted: bool) -> None:
+    def __init__(self, seen: Pins, trusted: bool, past: Sequence[Review]) -> None:
         self._seen = seen
         self._trusted = trusted
+        self._past = past
         self._room = Room()
+        self._room_of_old = Room()
         self.findings: dict[Place, Finding] = {}
+        self.compared: dict[Place, Compared] = {}
         self.pinned: list[str] = []
         self.unlisted: list[Tool] = []
         self.differs = False
@@ -141,40 +196,31 @@ class _Reviewer:
         if not self._seen and tool.plain:
             return tool
         place, live = entry_of("tool", tool)
-        finding = self._look(place, live, tool.plain)
+        finding, approved = self._look(place, live, tool)
         if finding is None or not finding.held:
             if place in self._seen:
                 self.pinned.append(tool.name)
             return tool
         self.differs = True
-        if finding.listed and finding.pin is not None:
-            approved, _ = read_tools([finding.pin.definition])
-            if approved:
-                self.pinned.append(tool.name)
-                # Milder than before is not believed, stricter is.
-                hints = pins.strictest(approved[0].annotations, tool.annotations)
-                return replace(approved[0], annotations=hints)
-            self.findings[place] = replace(finding, listed=False)
+        if isinstance(approved, Tool):
+            self.pinned.append(tool.name)
+            return approved
         self.unlisted.append(tool)
         return None
 
     def prompt(self, prompt: Prompt) -> Prompt | None:
-        finding = self._look(*entry_of("prompt", prompt))
+        finding, approved = self._look(*entry_of("prompt", prompt))
         if finding is None or not finding.held:
             return prompt
         self.differs = True
-        if not finding.listed or finding.pin is None:
-            return None
-        return next(iter(read_prompts([finding.pin.definition])[0]), None)
+        return approved if isinstance(approved, Prompt) else None
 
     def template(self, template: Template) -> Template | None:
-        finding = self._look(*entry_of("template", template))
+        finding, approved = self._look(*entry_of("template", template))
         if finding is None or not finding.held:
             return template
         self.differs = True
-        if not finding.listed or finding.pin is None:
-            return None
-        return next(iter(read_templates([finding.pin.definition])[0]), None)
+        return approved if isinstance(approved, Template) else None
 
     def resource(self, resource: Resource) -> Resource:
         """Resources come and go and give no orders: they are not pinned; what is hidden is marked (b25)."""
@@ -190,35 +236,68 @@ class _Reviewer:
         if not text:
             # Taken back, like a tool that is gone; nobody has to agree to that.
             return text
-        finding = self._look(INSTRUCTIONS, pins.instructions_entry(text))
+        finding, approved = self._look(INSTRUCTIONS, pins.instructions_entry(text))
         if finding is None or not finding.held:
             return text
         self.differs = True
-        return _approved_instructions(finding.pin) if finding.listed and finding.pin else ""
+        return approved if isinstance(approved, str) else ""
 
-    def _look(self, place: Place, live: bytes, plain: bool | None = None) -> Finding | None:
-        """What is to be said of a definition; None for what is as it was seen, or new and plain."""
+    def _look(
+        self, place: Place, live: bytes, tool: Tool | None = None
+    ) -> tuple[Finding | None, Tool | Prompt | Template | str | None]:
+        """What is to be said of a definition, None for what is as it was seen, or new and plain; and what
+        is seen of it where it is held."""
         pin = self._seen.get(place)
         if pin is not None and pin.definition == live:
-            return None
-        plain = is_plain(live) if plain is None else plain
+            return None, None
+        if pin is None and (tool.plain if tool is not None else is_plain(live)):
+            return None, None
+        found = _known(self._past, place, live, pin) or self._compare(place, live, pin, tool)
+        self.compared[place] = found
+        finding = found.findings[self._trusted]
+        if finding is not None:
+            self.findings[place] = finding
+        return finding, found.approved
+
+    def _compare(self, place: Place, live: bytes, pin: Pin | None, tool: Tool | None) -> Compared:
+        plain = tool.plain if tool is not None else is_plain(live)
         flags = () if plain else poison.hard(live, self._room)
         changes: tuple[Change, ...] = ()
+        approved = None
         if pin is not None:
             changes = pins.compare(place.kind, pin.definition, live)
             if flags:
                 # Those that stood there when a person said yes are accepted.
-                old = set(poison.hard(pin.definition))
+                old = set(poison.hard(pin.definition, self._room_of_old))
                 flags = tuple(flag for flag in flags if flag not in old)
+            if pins.usable(changes):
+                approved = _approved(place, pin, tool)
         if not flags and not changes:
-            return None
-        waits = pin is not None and pins.held(changes, trusted=self._trusted)
-        held = words(changes, flags) if flags or waits else ""
-        finding = Finding(
-            place, live, pin, changes, flags, held, not held or (pin is not None and pins.usable(changes))
-        )
-        self.findings[place] = finding
-        return finding
+            return Compared(live, pin, (None, None), None)
+        findings = []
+        for trusted in (False, True):
+            waits = pin is not None and pins.held(changes, trusted=trusted)
+            held = words(changes, flags) if flags or waits else ""
+            listed = not held or approved is not None
+            findings.append(Finding(place, live, pin, changes, flags, held, listed))
+        return Compared(live, pin, (findings[0], findings[1]), approved)
+
+
+def _approved(place: Place, pin: Pin, live: Tool | None) -> Tool | Prompt | Template | str | None:
+    """A definition as it was seen; None where it cannot be used any more."""
+    match place.kind:
+        case "tool":
+            tools, _ = read_tools([pin.definition])
+            if not tools or live is None:
+                return None
+            # Milder than before is not believed, stricter is.
+            return replace(tools[0], annotations=pins.strictest(tools[0].annotations, live.annotations))
+        case "prompt":
+            return next(iter(read_prompts([pin.definition])[0]), None)
+        case "template":
+            return next(iter(read_templates([pin.definition])[0]), None)
+        case "instructions":
+            return _approved_instructions(pin)
 
 
 def _approved_instructions(pin: Pin) -> str:

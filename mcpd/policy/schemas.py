@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
@@ -48,6 +49,8 @@ _BOUNDS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
     **dict.fromkeys(("maxLength", "maxItems", "maxProperties", "maxContains")),
 }
+#: What may hold schemas in its turn.
+_HOLDING: Final = NAMED | _NESTED | _OPEN
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _ONE_WORD: Final = re.compile(r"\S{0,200}")
 #: A default that says no more than a value: a word, no sentence.
@@ -56,22 +59,40 @@ _VALUE: Final = re.compile(r"[\w.:/+@-]{0,32}")
 
 def differences(where: str, old: Any, new: Any, name: str = "") -> Iterator[Change]:
     """The differences of two schemas, None for none; `name` is what the schema is of, for its titles."""
-    if _same(old, new):
-        return
-    if not isinstance(old, dict) or not isinstance(new, dict):
+    if isinstance(old, dict) and isinstance(new, dict):
+        yield from _within(where, old, new, name)
+    elif not _same(old, new):
         yield from _replaced(where, old, new)
-        return
+
+
+def _within(where: str, old: dict[str, Any], new: dict[str, Any], name: str) -> Iterator[Change]:
+    """Of what may hold further schemas nothing is compared as a whole: with each level of nesting the same
+    text would be read once more."""
     for key in (*old, *(key for key in new if key not in old)):
         before, after = old.get(key), new.get(key)
-        if key != "$schema" and not (_same(before, after) and (key in old) == (key in new)):
-            yield from _keyword(f"{where}.{key}", key, before, after, name)
+        if key == "$schema":
+            continue
+        both = (key in old) == (key in new)
+        if (both and _deeper(key, before, after)) or not (both and _same(before, after)):
+            yield from _keyword(inside(where, key), key, before, after, name)
+
+
+def _deeper(key: str, old: Any, new: Any) -> bool:
+    """Whether a keyword's values are compared piece by piece."""
+    kinds = (dict, list) if key in _NESTED else (dict,)
+    return key in _HOLDING and any(isinstance(old, kind) and isinstance(new, kind) for kind in kinds)
 
 
 def _keyword(where: str, key: str, old: Any, new: Any, name: str) -> Iterator[Change]:
     if key in NAMED:
         before, after = (each if isinstance(each, dict) else {} for each in (old, new))
         for each in (*before, *(each for each in after if each not in before)):
-            yield from differences(f"{where}.{each}", before.get(each), after.get(each), each)
+            yield from differences(inside(where, each), before.get(each), after.get(each), each)
+    elif key in _OPEN and isinstance(old, dict) and isinstance(new, dict):
+        found = list(_within(where, old, new, ""))
+        if found:
+            yield Change("cosmetic", where, "", "")
+        yield from found
     elif key in _OPEN:
         yield changed("cosmetic", where, old, new)
         if isinstance(old, dict) or isinstance(new, dict):
@@ -104,7 +125,8 @@ def _keyword(where: str, key: str, old: Any, new: Any, name: str) -> Iterator[Ch
         moved = (
             isinstance(old, list)
             and isinstance(new, list)
-            and sorted(map(_text, old)) == sorted(map(_text, new))
+            and len(old) == len(new)
+            and Counter(map(_spelled, old)) == Counter(map(_spelled, new))
         )
         said = any(strings([old, new]))
         yield changed("cosmetic" if moved else "text" if said else "shape", where, old, new)
@@ -119,7 +141,7 @@ def _nested(where: str, old: Any, new: Any, name: str) -> Iterator[Change]:
         return
     for at in range(max(len(old), len(new))):
         before, after = (each[at] if at < len(each) else None for each in (old, new))
-        yield from differences(f"{where}.{at}", before, after, name)
+        yield from differences(inside(where, str(at)), before, after, name)
 
 
 def _replaced(where: str, old: Any, new: Any) -> Iterator[Change]:
@@ -129,6 +151,19 @@ def _replaced(where: str, old: Any, new: Any) -> Iterator[Change]:
     said = " \n\n".join(strings(new))
     if said and phrases.find(phrases.folded(said)):
         yield changed("text", where, old, new)
+
+
+def inside(where: str, key: str) -> str:
+    """The place of a member. A server chooses how long names are, and how deep: what is left out is the
+    middle of a name, and the beginning of a long way."""
+    key = key if len(key) <= _KEY else f"{key[: _KEY - 20]}...{key[-17:]}"
+    way = f"{where}.{key}"
+    return way if len(way) <= _WAY else f"...{way[3 - _WAY :]}"
+
+
+#: Characters of one name and of a whole way in `Change.where`.
+_KEY: Final = 100
+_WAY: Final = 400
 
 
 def changed(kind: Class, where: str, before: Any, after: Any) -> Change:
@@ -156,11 +191,15 @@ def strings(value: Any) -> Iterator[str]:
 
 def _same(one: Any, other: Any) -> bool:
     """Equal as JSON values; Python holds 1 and True for equal."""
-    return bool(one == other) and _text(one) == _text(other)
+    return bool(one == other) and _spelled(one) == _spelled(other)
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+def _spelled(value: Any) -> str | tuple[type, Any]:
+    """What is the same for equal JSON values alone; a schema may have 10,000, mostly plain ones."""
+    return _text(value) if isinstance(value, dict | list) else (type(value), value)
+
+
+_text: Final = json.JSONEncoder(sort_keys=True).encode
 
 
 def _listed(declared: Any) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 import trio
 
+from mcpd.catalog.tool import Catalog
 from mcpd.changes import Changes
 from mcpd.config.accepted import Launched
 from mcpd.config.spec import Server
@@ -29,6 +30,10 @@ from mcpd.upstream.relay import Relay
 #: Seconds for a whole attempt up to the catalogue (c12).
 STDIO_TIMEOUT = 30.0
 LAUNCHER_TIMEOUT = 120.0
+
+
+async def at_once(*_: object) -> None:
+    """Nothing has to be done before."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -58,6 +63,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     """What the launcher of a server was found to start, and may (n09)."""
     launched: Callable[[Server, Launched], str] = lambda server, found: ""
     """Told what it starts now; why the server must not run by that, empty when it may."""
+    examine: Callable[[Server, Catalog], Awaitable[None]] = at_once
+    """Given each catalogue before anybody sees it, for what takes its time (n09)."""
 
 
 def opening_for(server: Server, known: str, capabilities: dict[str, Any]) -> Opening:

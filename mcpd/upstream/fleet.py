@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 import trio
 
 from mcpd.api.status import Status
+from mcpd.catalog.tool import Catalog
 from mcpd.changes import Changes
 from mcpd.config.accepted import Launched
 from mcpd.config.spec import Config, Faulty, Instance, Server
@@ -26,7 +27,7 @@ from mcpd.secrets.held import HeldValues
 from mcpd.transport.pending import Asker, Deadlines
 from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import STDERR_LINES
-from mcpd.upstream.attempt import Surroundings
+from mcpd.upstream.attempt import Surroundings, at_once
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.instance import MAIN, Scope, overall, scope_of
 from mcpd.upstream.upstream import Upstream
@@ -75,6 +76,7 @@ class Fleet:
         """What the attached sessions that may use a server, by the instance of this scope, can be asked."""
         self.known_launch: Callable[[Server], Launched | None] = lambda server: None
         self.launched: Callable[[Server, Launched], str] = lambda server, found: ""
+        self.examine: Callable[[Server, Catalog], Awaitable[None]] = at_once
         """See `Surroundings`."""
         self.deadlines = Deadlines()
         self.reader = Reader()
@@ -93,6 +95,7 @@ class Fleet:
             available=lambda server, scope: self.available(server, scope),
             known_launch=lambda server: self.known_launch(server),
             launched=lambda server, found: self.launched(server, found),
+            examine=lambda server, catalog: self.examine(server, catalog),
             held_values=held_values or HeldValues(),
         )
         self._upstreams: dict[str, Upstream] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -17,6 +17,7 @@ from mcpd.config.spec import Server
 from mcpd.errors import Failure
 from mcpd.protocol.pages import List
 from mcpd.transport.base import ConnectionLost
+from mcpd.upstream.attempt import at_once
 from mcpd.upstream.cache import LEGACY_HOLDS, Cached, CatalogCache
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.fetch import (
@@ -45,7 +46,7 @@ class Keeper:
     """The owner of `catalog`, an immutable snapshot that is replaced whole, and of its cached copy.
 
     `told` is called after every change here; `remark` gets notes for the server's log; `redact` takes out of
-    a definition what nobody is to read (n17).
+    a definition what nobody is to read (n17); `examine` is given each catalogue before it is published.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Keeper:
         told: Callable[[], None],
         remark: Callable[[str], None],
         redact: Redact = bytes,
+        examine: Callable[[Catalog], Awaitable[None]] = at_once,
     ) -> None:
         self.catalog: Catalog | None = None
         self.verified = False
@@ -69,6 +71,9 @@ class Keeper:
         self._told = told
         self._remark = remark
         self._redact = redact
+        self._examine = examine
+        self._publishing = trio.Lock()
+        """Held from the making of a catalogue to its publishing: of two, the later one is published last."""
         self._connection: Connection | None = None
         """The one that the catalogue is kept by."""
         self._mirrored = False
@@ -166,6 +171,7 @@ class Keeper:
         self._parts = dict(parts)
         self._expires = {method: began + part.ttl for method, part in parts.items()}
         catalog = assemble(connection, parts, self._redact)
+        await self._examine(catalog)
         for name, pace in self._paces.items():
             pace.end(begun[name], changed=self.catalog is None or _differs(name, before, catalog))
             if any(parts[method].failed for method in LISTS[name] if method in parts):
@@ -247,12 +253,15 @@ class Keeper:
             self._expires[method] = began + part.ttl
         for method in failures:
             self._parts[method] = replace(self._parts[method], failed=True)
-        catalog = assemble(connection, self._parts, self._redact)
-        if failures:
-            pace.fail(begun)
-        else:
-            pace.end(begun, changed=_differs(primitive, self.catalog or Catalog(), catalog))
-        self.take(catalog)
+        async with self._publishing:
+            catalog = assemble(connection, self._parts, self._redact)
+            if catalog != self.catalog:
+                await self._examine(catalog)
+            if failures:
+                pace.fail(begun)
+            else:
+                pace.end(begun, changed=_differs(primitive, self.catalog or Catalog(), catalog))
+            self.take(catalog)
         return failures
 
     async def listen(self, connection: Connection) -> None:

@@ -114,6 +114,7 @@ class Upstream:
             self._catalog_kept,
             self._remark,
             around.held_values.definition,
+            self._examine,
         )
         self._history = retry.History()
         self._due: float | None = None
@@ -619,6 +620,10 @@ class Upstream:
     def _tell(self) -> None:
         self._news.set()
         self._news = trio.Event()
+
+    async def _examine(self, catalog: Catalog) -> None:
+        if isinstance(self.definition, Server):
+            await self._around.examine(self.definition, catalog)
 
     def _catalog_kept(self) -> None:
         if self.catalog is not None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 from msgspec.structs import replace
 
 from mcpd.catalog.tool import Catalog, read_tools
 from mcpd.config.spec import Server
+from mcpd.consent import pinbook
 from mcpd.consent.pinbook import PinBook
 from mcpd.consent.store import Store
 from mcpd.errors import Failure
@@ -103,3 +106,82 @@ def test_what_cannot_be_written_is_not_pinned(store: Store, path: Path) -> None:
     assert failed.value.kind == "not_writable"
     assert "disk full" in failed.value.message
     assert book.of(SERVER) == {}
+
+
+def many(word: str, number: int = 300) -> Catalog:
+    tools = [{"name": f"t{each}", "description": f"{word} {'x' * 100}"} for each in range(number)]
+    return Catalog(tools=read_tools([json.dumps(tools).encode()])[0])
+
+
+async def test_what_takes_long_is_compared_before_anybody_asks(store: Store, real_clock: None) -> None:
+    book = PinBook(store)
+    book.put(SERVER, definitions(many("old")))
+    live = many("new")
+    await book.examine(SERVER, live, trusted=False)
+    held = book.review(SERVER, live, trusted=False)
+    assert len(held.findings) == 300
+    # One of them is accepted, then the server is trusted: nothing is compared anew.
+    place, definition = next(iter(definitions(live)))
+    book.put(SERVER, [(place, definition)])
+    for trusted in (False, True):
+        after = book.review(SERVER, live, trusted=trusted)
+        assert after.findings.keys() == held.findings.keys() - {place}
+        assert all(after.compared[each] is held.compared[each] for each in after.compared)
+
+
+async def test_what_was_pinned_while_others_compared_counts(store: Store, real_clock: None) -> None:
+    book = PinBook(store)
+    book.put(SERVER, definitions(many("old")))
+    live = many("new")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(book.examine, SERVER, live, trusted=False))
+        await trio.lowlevel.checkpoint()
+        book.put(SERVER, definitions(live))
+    assert book.review(SERVER, live, trusted=False).findings == {}
+
+
+async def test_a_server_that_always_says_something_else_fills_no_memory(
+    store: Store, real_clock: None
+) -> None:
+    book = PinBook(store)
+    book.put(SERVER, definitions(many("old", 2000)))
+    for number in range(6):
+        await book.examine(SERVER, many(str(number) * 1000, 2000), trusted=False)
+    (kept,) = book._reviews.values()
+    assert sum(made.review.size for made in kept) <= 8 * 2**20
+
+
+async def test_what_nobody_looks_at_is_pinned_up_to_a_limit(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pinbook, "_ROOM", 200_000)
+    book = PinBook(store)
+    assert len(await book.follow(SERVER, definitions(many("old", 100)))) == 100
+    names = [f"u{each}" for each in range(1000)]
+    more = await book.follow(SERVER, definitions(catalog("New.", *names)))
+    assert 0 < len(more) < 1000
+    assert await book.follow(SERVER, definitions(catalog("New.", "one more"))) == {}
+    # What is there already can still be brought up to date, and a person is not kept from anything.
+    assert len(await book.follow(SERVER, definitions(many("new", 100)))) == 100
+    assert len(book.put(SERVER, definitions(catalog("New.", "one more")))) >= 1
+
+
+async def test_what_a_person_pins_meanwhile_is_not_overwritten(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pinbook, "_AT_ONCE", 1)
+    theirs = definitions(many("theirs", 2))
+    times = iter([1.0, 2.0, 3.0, 4.0])
+
+    def now() -> float:
+        time = next(times)
+        if time == 1.0:
+            book.put(SERVER, theirs)
+        return time
+
+    book = PinBook(store, now)
+    await book.follow(SERVER, definitions(many("stale", 2)))
+    assert (
+        book.of(SERVER)[Place("tool", "t1")].definition
+        == dict(definitions(many("theirs", 2)))[Place("tool", "t1")]
+    )

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd.policy import hidden
-from mcpd.policy.poison import Flag, hard, soft
+from mcpd.policy.poison import MOST, Flag, hard, soft
 
 
 def entry(**members: object) -> bytes:
@@ -121,3 +122,11 @@ def test_no_definition_is_too_odd(value: object) -> None:
     for flag in (*hard(text), *soft(text)):
         assert hidden.find(flag.words) == ()
         assert len(flag.words) < 400
+
+
+def test_a_text_full_of_hidden_characters_is_not_repeated_once_for_each() -> None:
+    text = json.dumps({"name": "a", "description": "a\u200b" * 10_000}, ensure_ascii=False).encode()
+    began = time.process_time()
+    assert len(hard(text)) == MOST
+    # 10,000 flags took 400 ms.
+    assert time.process_time() - began < 0.1
