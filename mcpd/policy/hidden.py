@@ -8,8 +8,11 @@ appendix A.1 and A.2), one variation selector, the flags of England, Scotland an
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 Kind = Literal[
@@ -50,6 +53,11 @@ _RUNS: Final = re.compile("|".join(f"(?P<k{at}>[{chars}]+)" for at, chars in enu
 _KINDS: Final[dict[str, Kind]] = {f"k{at}": kind for at, kind in enumerate(_CLASSES)}
 ANY: Final = re.compile(f"[{''.join(_CLASSES.values())}]")
 
+#: What real text has little of, besides what it needs.
+_SELDOM: Final = re.compile(
+    "".join(("[", *(_CLASSES[kind] for kind in _CLASSES if kind not in ("control", "soft hyphen")), "]+"))
+)
+
 #: What follows the black flag in the three subdivision flags of emoji (UTS 51, RGI_Emoji_Tag_Sequence).
 _FLAGS: Final = frozenset(
     "".join(chr(0xE0000 + ord(c)) for c in region) + "\U000e007f" for region in ("gbeng", "gbsct", "gbwls")
@@ -71,16 +79,34 @@ _IDEOGRAPH: Final = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff
 
 def find(text: str) -> tuple[Hidden, ...]:
     """The runs of hidden characters, in order; empty for ordinary text."""
-    if (text.isascii() and text.isprintable()) or not ANY.search(text):
-        return ()
-    found = []
-    for match in _RUNS.finditer(text):
+    return tuple(_find(text))
+
+
+#: Characters looked through without a look at who else wants to run, in whatever thread.
+_WINDOW: Final = 64 * 1024
+
+
+def _find(text: str) -> Iterator[Hidden]:
+    if text.isascii() and text.isprintable():
+        return
+    at = 0
+    while at < len(text):
+        first = ANY.search(text, at, at + _WINDOW)
+        if first is None:
+            at += _WINDOW
+            continue
+        match = _RUNS.match(text, first.start())
+        assert match is not None
         assert match.lastgroup is not None
-        kind = _KINDS[match.lastgroup]
-        run = Hidden(match.start(), match.end(), kind)
+        run = Hidden(match.start(), match.end(), _KINDS[match.lastgroup])
         if not _ordinary(text, run):
-            found.append(run)
-    return tuple(found)
+            yield run
+        at = run.end
+
+
+def any_in(text: str, start: int = 0, end: int = sys.maxsize) -> bool:
+    """Whether there is a character in text[start:end] that may be hidden."""
+    return ANY.search(text, start, end) is not None
 
 
 def strip(text: str, but: frozenset[Kind] = frozenset()) -> tuple[str, int]:
@@ -94,19 +120,34 @@ def strip(text: str, but: frozenset[Kind] = frozenset()) -> tuple[str, int]:
 
 def in_answer(text: str) -> tuple[str, int]:
     """What b25 wants of results, resources and prompts: as `strip`, and left alone is what terminals, web
-    pages and right-to-left text are full of. Overrides of the direction never are."""
-    runs = [run for run in find(text) if not _usual(text, run)]
-    return (_without(text, runs), len(runs)) if runs else (text, 0)
+    pages and right-to-left text are full of. Overrides of the direction never are.
+
+    From some thousand runs on they go without a mark each.
+    """
+    right_to_left = cache(lambda: _RIGHT_TO_LEFT.search(text) is not None)
+    found = (run for run in _find(text) if not _usual(text, run, right_to_left))
+    runs = list(islice(found, MOST))
+    if not runs:
+        return text, 0
+    if len(runs) < MOST or next(found, None) is None:
+        return _without(text, runs), len(runs)
+    end = runs[-1].end
+    rest, more = _SELDOM.subn("", text[end:])
+    return f"{_without(text[:end], runs)}[hidden: {more} more taken out]{rest}", len(runs) + more
 
 
-def _usual(text: str, run: Hidden) -> bool:
+#: Runs of one text that get a mark each.
+MOST: Final = 5_000
+
+
+def _usual(text: str, run: Hidden, right_to_left: Callable[[], bool]) -> bool:
     match run.kind:
         case "control" | "soft hyphen":
             return True
         case "private use":
             return run.end - run.at < _ICONS
         case "bidirectional":
-            return not _OVERRIDE.search(text, run.at, run.end) and bool(_RIGHT_TO_LEFT.search(text))
+            return not _OVERRIDE.search(text, run.at, run.end) and right_to_left()
     return False
 
 

@@ -12,6 +12,7 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import trio
 
+from mcpd.policy import hidden
 from mcpd.policy.leaks import strings
 from mcpd.policy.leaks.engine import SLICE, Engine
 from mcpd.policy.leaks.finding import Finding, Leak
@@ -22,8 +23,8 @@ from mcpd.policy.leaks.values import Held
 AT_ONCE: Final = 32 * 1024
 #: Bytes past which only held values are looked for, and that is said (search-and-leaks 2.3).
 CEILING: Final = 16 * 1024 * 1024
-#: Bytes from which on a text with findings is put together again in a thread.
-THREAD: Final = 1024 * 1024
+#: Bytes whose escapes are resolved in the same way: up to 1 us each.
+ESCAPED: Final = 16 * 1024
 #: Values that are held no more and still looked for.
 PAST: Final = 200
 
@@ -109,7 +110,7 @@ class HeldValues:
         removed = [each for each in found if each.layer < 3]
         if removed:
             cleaned = await _apart(strings.redacted, text, told, removed)
-        if strings.may_hide(told):
+        if await _may_hide(told):
             cleaned, marked = await _apart(strings.shown, cleaned)
         return Scanned(cleaned, tuple(found), marked, layers == 3 or gives_secrets)
 
@@ -149,10 +150,23 @@ class HeldValues:
 
 async def _flat(raw: bytes) -> Flat:
     parts = []
-    for part in strings.parts(raw, SLICE):
+    for part in strings.parts(raw, ESCAPED if b"\\u" in raw else SLICE):
         parts.append(strings.flat(part))
         await trio.lowlevel.checkpoint()
     return Flat(b"".join(part.text for part in parts), b"".join(part.marked for part in parts))
+
+
+async def _may_hide(told: Flat) -> bool:
+    if len(told.text) <= AT_ONCE:
+        return strings.may_hide(told)
+    if told.text.isascii():
+        return False
+    text = told.text.decode("utf-8", "replace")
+    for at in range(0, len(text), SLICE):
+        if hidden.any_in(text, at, at + SLICE):
+            return True
+        await trio.lowlevel.checkpoint()
+    return False
 
 
 async def _found(engine: Engine, text: bytes, layers: int) -> list[Finding]:
@@ -167,14 +181,14 @@ async def _apart(
     make: Callable[Concatenate[bytes, P], T], text: bytes, *args: P.args, **names: P.kwargs
 ) -> T:
     """In a thread where it takes long enough that others would wait."""
-    if len(text) < THREAD:
+    if len(text) <= AT_ONCE:
         return make(text, *args, **names)
     return await trio.to_thread.run_sync(partial(make, text, *args, **names))
 
 
 def _leak(server: str, found: Sequence[Finding], takes_secrets: bool) -> Leak | None:
     """What counts most of what arguments hold."""
-    own = [each for each in found if each.layer == 1 and server in each.servers]
+    own = strings.merged([each for each in found if each.layer == 1 and server in each.servers])
     for each in found:
         if each.layer == 1 and server not in each.servers:
             whose = " and ".join(f'"{name}"' for name in sorted(each.servers)[:3])
@@ -182,17 +196,14 @@ def _leak(server: str, found: Sequence[Finding], takes_secrets: bool) -> Leak | 
             of = f"server {whose}" if whose else "mcpd"
             words = f'the arguments hold "{each.type}" of {of}, which "{server}" must not get'
             return Leak("block", words, each.type, each.form)
-    rest = sorted((each for each in found if each.layer > 1 and not _within(each, own)), key=_layer)
+    outside = (each for each in found if each.layer > 1 and not strings.within(own, each.start, each.end))
+    rest = sorted(outside, key=_layer)
     if not rest or (takes_secrets and rest[0].layer == 2):
         return None
     first = rest[0]
     if first.layer == 2:
         return Leak("ask", f"the arguments hold what looks like a secret ({first.type})", first.type)
     return Leak("warn", f"the arguments may hold a secret ({first.type})", first.type)
-
-
-def _within(finding: Finding, own: Sequence[Finding]) -> bool:
-    return any(each.start < finding.end and finding.start < each.end for each in own)
 
 
 def _layer(finding: Finding) -> int:

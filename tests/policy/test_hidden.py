@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,3 +104,25 @@ def test_only_hidden_runs_are_replaced(text: str) -> None:
 @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"])))
 def test_printable_ascii_hides_nothing(text: str) -> None:
     assert hidden.find(text) == ()
+
+
+def test_very_many_runs_go_without_a_mark_each() -> None:
+    text, runs = hidden.in_answer("a\u200b" * 6_000 + "\x1b[0m \u00fcber")
+    assert runs == 6_000
+    assert text.count("[hidden zero-width: U+200B]") == hidden.MOST
+    assert text.endswith("[hidden: 1000 more taken out]" + "a" * 1_000 + "\x1b[0m \u00fcber")
+
+
+def test_what_is_hidden_is_found_across_windows() -> None:
+    for before in range(65_530, 65_540):
+        text = "a" * before + "\u200b\u200b\u200b" + "b" * 70_000 + "\U000e0041"
+        assert [(run.at, run.end) for run in hidden.find(text)] == [
+            (before, before + 3),
+            (before + 70_003, before + 70_004),
+        ]
+
+
+def test_a_direction_is_looked_for_once() -> None:
+    began = time.process_time()
+    assert hidden.in_answer("a\u200e" * 20_000)[1] == 20_000
+    assert time.process_time() - began < 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import time
 from typing import Any
 
 import pytest
@@ -146,7 +147,9 @@ async def test_bytes_that_are_no_text_hide_nothing(held: HeldValues) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 32_700, 131_000, 131_072, 400_000])
-async def test_a_large_answer_is_looked_through_as_a_whole(held: HeldValues, size: int) -> None:
+async def test_a_large_answer_is_looked_through_as_a_whole(
+    held: HeldValues, size: int, real_clock: None
+) -> None:
     """Also where a value lies across two pieces."""
     for shift in (0, 5, 11, 17):
         words = f"{'x' * (size - shift)}{THEIRS}\n{'y ' * 50_000}{OURS}"
@@ -159,7 +162,7 @@ async def test_a_large_answer_is_looked_through_as_a_whole(held: HeldValues, siz
             assert leak is not None
 
 
-async def test_past_the_ceiling_only_held_values_are_looked_for(held: HeldValues) -> None:
+async def test_past_the_ceiling_only_held_values_are_looked_for(held: HeldValues, real_clock: None) -> None:
     raw = text({"a": f"{TOKEN} {OURS} " + "x" * CEILING})
     scanned = await held.result(raw)
     assert not scanned.whole
@@ -211,3 +214,17 @@ def test_what_is_stored_holds_nothing_that_is_called_a_secret(held: HeldValues) 
     for value in ("Xq7-hunter-2931-zz", TOKEN, THEIRS):
         assert value not in held.stored(arguments).decode()
     assert b"Xq7-hunter-2931-zz" in held.json(arguments), "what passes is only warned of"
+
+
+async def test_what_is_made_to_take_long_does_not(held: HeldValues, real_clock: None) -> None:
+    """Each of these took from a second to hours."""
+    own = {"a": f"{OURS} " * 4_000 + f"ghp_{'x' * 3} DB_PASSWORD=kT9vR2mW7q " * 4_000}
+    empty = b"[" + b'"",' * 300_000 + text(OURS) + b"]"
+    bidi = json.dumps({"a": "a\u200e" * 20_000}, ensure_ascii=False).encode()
+    dense = json.dumps({"a": "a\u200b" * 20_000}, ensure_ascii=False).encode()
+    began = time.process_time()
+    assert await held.arguments("ours", text(own)) is not None
+    assert (await held.result(empty)).text == empty.replace(text(OURS), b'"[redacted:OUR_KEY]"')
+    assert (await held.result(bidi)).hidden == 20_000
+    assert (await held.result(dense)).hidden == 20_000
+    assert time.process_time() - began < 3

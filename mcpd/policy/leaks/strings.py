@@ -102,21 +102,31 @@ def _cut(raw: bytes, at: int) -> int:
 def redacted(raw: bytes, told: Flat, found: Sequence[Finding]) -> bytes:
     """`raw` with a mark in the place of everything found in `told.text`; still JSON.
 
-    A string keeps what it has besides; a number is replaced by the mark as a string.
+    A string keeps what it has besides; a number is replaced by the mark as a string. What has nothing in it
+    is passed over: a text may be millions of empty strings.
     """
     spans = merged(found)
-    quotes = [match.start() for match in _EDGE.finditer(told.marked)]
-    strings = list(_STRING.finditer(raw))
+    quotes = (match.start() for match in _EDGE.finditer(told.marked))
     parts: list[bytes] = []
     done = 0
-    for index, string in enumerate(strings):
-        before = quotes[index * 2 - 1] + 1 if index else 0
-        opened, closed = quotes[index * 2], quotes[index * 2 + 1]
-        parts.append(_plain(raw[done : string.start()], before, spans))
-        inside = within(spans, opened + 1, closed)
-        parts.append(_string(told.text, opened + 1, closed, inside) if inside else string[0])
-        done = string.end()
-    parts.append(_plain(raw[done:], quotes[-1] + 1 if quotes else 0, spans))
+    """Up to where `raw` is in `parts`."""
+    at, before = 0, 0
+    """Where what follows the last string begins, in `raw` and in the flat text."""
+    reached = 0
+    """The first of `spans` that does not end before there."""
+    for string in _STRING.finditer(raw):
+        opened, closed = next(quotes), next(quotes)
+        while reached < len(spans) and spans[reached].end <= before:
+            reached += 1
+        if reached == len(spans):
+            break
+        if spans[reached].start < closed:
+            parts += (raw[done:at], _plain(raw[at : string.start()], before, spans))
+            inside = within(spans, opened + 1, closed)
+            parts.append(_string(told.text, opened + 1, closed, inside) if inside else string[0])
+            done = string.end()
+        at, before = string.end(), closed + 1
+    parts += (raw[done:at], _plain(raw[at:], before, spans))
     return b"".join(parts)
 
 
@@ -130,11 +140,13 @@ def merged(found: Sequence[Finding]) -> list[Span]:
     """One span for all that overlaps, under the mark of the lowest layer and there the longest."""
     spans: list[Span] = []
     group: list[Finding] = []
+    end = 0
     for finding in sorted(found):
-        if group and finding.start >= max(each.end for each in group):
+        if group and finding.start >= end:
             spans.append(_joined(group))
             group = []
         group.append(finding)
+        end = max(end, finding.end)
     return [*spans, _joined(group)] if group else spans
 
 

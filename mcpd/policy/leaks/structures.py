@@ -26,7 +26,8 @@ def _private_key(text: bytes, start: int, end: int) -> Span | None:
     head = _KEY_HEAD.compiled.search(text, max(0, start - 40), start)
     if head is None:
         return None
-    limit = text.find(b"-BEGIN", end, end + _ARMOUR)
+    # However the next one is dashed: each byte is looked at for one of them.
+    limit = text.find(b"BEGIN", end, end + _ARMOUR)
     limit = min(len(text), end + _ARMOUR) if limit < 0 else limit
     last = text.find(b"END", end, limit)
     tail = _KEY_TAIL.compiled.match(text, max(end, last - 6)) if last >= 0 else None
@@ -41,15 +42,17 @@ def _private_key(text: bytes, start: int, end: int) -> Span | None:
     return (head.start(), stop) if line is not None and genuine(line[0]) else None
 
 
+_ENCODED_HEAD: Final = Lazy(rb"[A-Za-z0-9+/=_-]{60,80}")
 _ENCODED: Final = Lazy(rb"[A-Za-z0-9+/=_-]{60,32000}+")
 
 
 def _encoded_key(text: bytes, start: int, end: int) -> Span | None:
     """The same in base64, as Kubernetes and variables of CI have it."""
-    match = _ENCODED.compiled.match(text, start)
-    if match is None or b"PRIVATE KEY" not in _decoded(match[0][:80]):
+    head = _ENCODED_HEAD.compiled.match(text, start)
+    if head is None or b"PRIVATE KEY" not in _decoded(head[0]):
         return None
-    return match.span()
+    match = _ENCODED.compiled.match(text, start)
+    return match.span() if match is not None else None
 
 
 _PARTS: Final = rb"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2}"
