@@ -16,6 +16,7 @@ from mcpd import pinning, scanning
 from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.config.spec import Server
+from mcpd.consent.approvals import LONG
 from mcpd.consent.hosts import host_above
 from mcpd.consent.questions import Question, how_it_runs
 from mcpd.errors import Failure
@@ -119,10 +120,13 @@ async def _consented(broker: Broker, asked: _Asked, leak: Leak | None) -> Allow:
     """What is allowed by a grant or by a person, who is waited for."""
     caller, row, arguments, _, _, permit = asked
     bound = bound_of(row, arguments)
+    request = request_of(caller, row, arguments)
+    if len(arguments) > LONG:
+        request = replace(request, said=await trio.to_thread.run_sync(grants.said, arguments))
     # Only a person's yes needs it, and it is the dearest of all that is done here.
-    digest = binding.digest(bound) if permit.digest else ""
+    digest = await _digest(bound) if permit.digest else ""
     while True:
-        grant = broker.grants.find(request_of(caller, row, arguments), permit.cover)
+        grant = broker.grants.find(request, permit.cover)
         yes = permit.approved if digest and permit.digest == digest else ""
         decision = row.decided(facts_of(broker, row, grant, yes, leak))
         permit.because = decision.because
@@ -139,7 +143,7 @@ async def _consented(broker: Broker, asked: _Asked, leak: Leak | None) -> Allow:
         if not row.asks:
             permit.decision = "deny"
             raise unasked(row, decision)
-        digest = digest or binding.digest(bound)
+        digest = digest or await _digest(bound)
         yes = broker.approvals.take(digest)
         if not yes:
             permit.decision = "ask"
@@ -147,6 +151,12 @@ async def _consented(broker: Broker, asked: _Asked, leak: Leak | None) -> Allow:
         permit.digest, permit.approved = digest, yes
         if not broker.views.holds(row):
             raise Superseded
+
+
+async def _digest(bound: Bound) -> str:
+    if len(bound.arguments) <= LONG:
+        return binding.digest(bound)
+    return await trio.to_thread.run_sync(binding.digest, bound)
 
 
 async def _ask(broker: Broker, asked: _Asked, question: Question) -> str:

@@ -27,14 +27,12 @@ from mcpd.consent.elicit import HostQuestion, can_be_asked
 from mcpd.consent.questions import By, Event, Outcome, Question
 from mcpd.errors import Failure
 from mcpd.policy import card
-from mcpd.policy.binding import Bound
+from mcpd.policy.binding import LARGEST, Bound
 from mcpd.policy.card import Card
 from mcpd.transport.pending import Asker
 
 #: Seconds that a yes which nobody has used counts (n05).
 YES: Final = 3600.0
-#: Bytes of arguments that a person can be asked about.
-LARGEST: Final = 1024 * 1024
 #: From here on they are read in a thread.
 LONG: Final = 32 * 1024
 #: Seconds between two notices of progress to whoever waits; hosts give up after 60 s without any.

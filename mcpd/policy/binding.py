@@ -10,8 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
+
+#: Bytes of arguments that a person can be asked about.
+LARGEST: Final = 1024 * 1024
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -43,11 +47,13 @@ def digest(bound: Bound) -> str:
 def canonical(arguments: bytes) -> bytes:
     """JSON text in the one way to write it, numbers as they are spelled.
 
-    Text that has no such way (no JSON, a name twice, lone surrogates, nested too deeply) is the same as
-    itself alone.
+    Text that has no such way (no JSON, a name twice, lone surrogates, nested too deeply), or is too long for
+    anybody to be asked about, is the same as itself alone.
     """
+    if len(arguments) > LARGEST:
+        return b"\0" + arguments
     try:
-        return msgspec.json.encode(read(arguments, _as_spelled), order="deterministic")
+        return msgspec.json.encode(read(arguments, spelled), order="deterministic")
     except (ValueError, RecursionError):
         return b"\0" + arguments  # no JSON begins like this
 
@@ -62,7 +68,8 @@ def read(arguments: bytes, number: Callable[[str], object]) -> object:
     )
 
 
-def _as_spelled(number: str) -> msgspec.Raw:
+def spelled(number: str) -> msgspec.Raw:
+    """A number for `read` that is written as it was."""
     return msgspec.Raw(number.encode())
 
 

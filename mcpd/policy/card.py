@@ -6,6 +6,7 @@ shows nothing, or turns the text round, becomes a visible one, and what a card l
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
@@ -15,7 +16,7 @@ from typing import Final, Literal
 import msgspec
 
 from mcpd.policy import hidden
-from mcpd.policy.binding import read
+from mcpd.policy.binding import read, spelled
 
 Kind = Literal["path", "url", "command", ""]
 
@@ -26,6 +27,11 @@ LINES: Final = 8
 #: Arguments on a card, and those that are looked at to choose them.
 MOST: Final = 24
 LOOK: Final = 2000
+#: Arguments that are laid out one by one where all are to be seen; more are shown as one text.
+WHOLE: Final = 5000
+#: Characters of the place of a value, and how deep it may be: each of 100,000 values has a place of its own.
+PLACE: Final = 300
+DEEPEST: Final = 100
 #: Characters of an argument's name.
 NAME: Final = 120
 
@@ -63,7 +69,10 @@ class Card(msgspec.Struct, frozen=True):
 def lay_out(arguments: bytes, *, whole: bool = False) -> Card:
     """The card of a JSON object; `whole`: nothing is left out."""
     leaves = _leaves(arguments)
-    kept = list(leaves) if whole else list(itertools.islice(leaves, LOOK))
+    kept = list(itertools.islice(leaves, WHOLE + 1 if whole else LOOK))
+    if len(kept) > WHOLE:
+        kept = [_in_one(arguments)]
+        leaves = iter(())
     left_out = sum(1 for _ in leaves)
     kinds = [(_kind(name, _text(value)), name, value) for name, value in kept]
     kinds.sort(key=lambda each: _ORDER[each[0]])
@@ -92,21 +101,46 @@ def _leaves(arguments: bytes) -> Iterator[tuple[str, object]]:
     try:
         value = read(arguments, _Number)
     except (ValueError, RecursionError):
-        yield "", arguments.decode("utf-8", "backslashreplace")
+        yield _in_one(arguments)
         return
-    # By hand: a deep value must not reach the limit of recursion.
-    waiting: list[tuple[str, object]] = [("", value)]
+    if any(depth > DEEPEST or place > PLACE for place, depth in _places(value)):
+        yield _in_one(arguments)
+        return
+    yield from _under("", value)
+
+
+def _in_one(arguments: bytes) -> tuple[str, object]:
+    """All of it as one text: as JSON without any escape that is not needed, if it can be read at all."""
+    with contextlib.suppress(ValueError, RecursionError):
+        arguments = msgspec.json.encode(read(arguments, spelled))
+    return "", arguments.decode("utf-8", "backslashreplace")
+
+
+def _places(value: object) -> Iterator[tuple[int, int]]:
+    """How long the place of each object and list is about, and how deep; by hand, since what is too deep must
+    not reach the limit of recursion."""
+    waiting = [(value, 0, 0)]
     while waiting:
-        place, value = waiting.pop()
-        if isinstance(value, dict) and (value or not place):
-            members = [
-                (f"{place}.{_key(name)}" if place else _key(name), each) for name, each in value.items()
-            ]
-            waiting += reversed(members)
-        elif isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value):
-            waiting += reversed([(f"{place}[{at}]", each) for at, each in enumerate(value)])
+        value, place, depth = waiting.pop()
+        yield place, depth
+        if isinstance(value, dict):
+            inside = [(each, place + len(name) + 1, depth + 1) for name, each in value.items()]
+        elif isinstance(value, list):
+            inside = [(each, place + 4, depth + 1) for each in value]
         else:
-            yield place, value
+            continue
+        waiting += (each for each in inside if isinstance(each[0], (dict, list)))
+
+
+def _under(place: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict) and (value or not place):
+        for name, each in value.items():
+            yield from _under(f"{place}.{_key(name)}" if place else _key(name), each)
+    elif isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value):
+        for at, each in enumerate(value):
+            yield from _under(f"{place}[{at}]", each)
+    else:
+        yield place, value
 
 
 def _key(name: str) -> str:

@@ -8,13 +8,14 @@ covered. No pattern reaches `re`.
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
 from unicodedata import normalize
 from urllib.parse import unquote
 
 import msgspec
 
-from mcpd.policy.binding import read
+from mcpd.policy.binding import LARGEST, read
 from mcpd.policy.terms import Risk, glob_match
 
 Lifespan = Literal["once", "session", "until", "count", "forever"]
@@ -109,6 +110,35 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return 1 if self.lifespan == "once" else self.count
 
 
+class Said(NamedTuple):
+    """Arguments, read for conditions: many may look at them, and they may be large."""
+
+    members: Mapping[str, Any] | None
+    """None for what no condition holds for: no JSON object, and more than a person could be asked about."""
+    alike: Mapping[str, tuple[str, ...]]
+    """The names that are one to a server which ignores case, by what they are to it; two at most."""
+
+
+_UNREADABLE: Final = Said(None, {})
+
+
+def said(arguments: bytes) -> Said:
+    """What conditions see of a JSON object's text. Never raises."""
+    if len(arguments) > LARGEST:
+        return _UNREADABLE
+    try:
+        members = read(arguments, _Number)
+    except (ValueError, RecursionError):
+        return _UNREADABLE
+    if not isinstance(members, dict):
+        return _UNREADABLE
+    alike: dict[str, tuple[str, ...]] = {}
+    for name in members:
+        folded = _fold(name)
+        alike[folded] = (*alike.get(folded, ())[:1], name)
+    return Said(members, alike)
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is asked for, as grants see it."""
 
@@ -122,6 +152,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     risk: Risk
     arguments: bytes
     """A JSON object's text: what the caller gave, which is what a person is shown (n07)."""
+    said: Said | None = None
+    """What `said` makes of them, where they were read already."""
 
 
 def covers(grant: Grant, request: Request, used: int, now: float) -> bool:
@@ -134,7 +166,7 @@ def covers(grant: Grant, request: Request, used: int, now: float) -> bool:
         and (grant.exact or request.risk != "high")
         and lasts(grant, used, now)
         and (grant.lifespan != "session" or grant.session == request.session)
-        and (not (grant.conditions or grant.only) or _hold(grant, request.arguments))
+        and (not (grant.conditions or grant.only) or _hold(grant, request.said or said(request.arguments)))
     )
 
 
@@ -145,24 +177,20 @@ def lasts(grant: Grant, used: int, now: float) -> bool:
     return not grant.uses or used < grant.uses
 
 
-def _hold(grant: Grant, arguments: bytes) -> bool:
-    try:
-        members = read(arguments, _Number)
-    except (ValueError, RecursionError):
-        return False
-    if not isinstance(members, dict):
+def _hold(grant: Grant, found: Said) -> bool:
+    members = found.members
+    if members is None:
         return False
     if grant.only and not members.keys() <= {each.argument for each in grant.conditions}:
         return False
-    return all(_holds(each, members) for each in grant.conditions)
+    return all(
+        # A server that ignores case might read the other one of two.
+        found.alike.get(_fold(each.argument)) == (each.argument,) and _holds(each, members[each.argument])
+        for each in grant.conditions
+    )
 
 
-def _holds(condition: Condition, members: dict[str, Any]) -> bool:
-    # A server that ignores case might read the other one of two.
-    folded = _fold(condition.argument)
-    if [name for name in members if _fold(name) == folded] != [condition.argument]:
-        return False
-    found = members[condition.argument]
+def _holds(condition: Condition, found: Any) -> bool:
     if condition.test == "equals":
         return bool(found == read(condition.value.encode(), _Number))
     texts = found if isinstance(found, list) else [found]

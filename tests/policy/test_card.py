@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -175,3 +176,33 @@ def test_what_a_card_does_not_say_is_counted(value: dict[str, Any]) -> None:
     assert len(short.arguments) + short.left_out == len(whole.arguments)
     if not short.cut:
         assert short == whole
+
+
+def test_a_deep_place_is_not_written_once_for_each_of_very_many_values() -> None:
+    inner = json.dumps({f"m{number}": 1 for number in range(3000)})
+    arguments = (('{"' + "a" * 300 + '":') * 80 + inner + "}" * 80).encode()
+    for whole in (False, True):
+        tracemalloc.start()
+        try:
+            card = lay_out(arguments, whole=whole)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 10_000_000, "it was 75 MB, and 20 GB for the largest arguments"
+        (only,) = card.arguments
+        assert only.name == ""
+        assert (only.value == arguments.decode().replace(" ", "")) is whole
+
+
+def test_very_many_values_are_shown_as_one_text_where_all_are_to_be_seen() -> None:
+    arguments = json.dumps({"path": "/etc", **{f"m{number}": number for number in range(6000)}}).encode()
+    (only,) = lay_out(arguments, whole=True).arguments
+    assert only.value == arguments.decode().replace(" ", "")
+    assert lay_out(arguments).arguments[0].value == "/etc"
+
+
+def test_no_escape_hides_what_is_shown_in_one_text() -> None:
+    arguments = b'{"a": {"%s": "\\u0072m -rf \\u202e", "n": 1.0}}' % (b"x" * 400)
+    (only,) = lay_out(b'{"%s": %s}' % (b"k" * 400, arguments), whole=True).arguments
+    assert '"rm -rf <U+202E>"' in only.value
+    assert '"n":1.0' in only.value

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from mcpd.policy.grants import Condition, Grant, Request, Test, climbs, covers, is_under
+from mcpd.policy.grants import Condition, Grant, Request, Test, climbs, covers, is_under, said
 from mcpd.policy.terms import RISKS, Risk
 
 NOW = 1_000_000.0
@@ -370,3 +371,18 @@ def test_one_more_condition_never_covers_more(
         assert covered(free, asked)
         assert "path" in arguments
         assert "Path" not in arguments
+
+
+def test_arguments_are_read_once_for_many_grants_and_not_beyond_what_a_person_is_asked_about() -> None:
+    condition = Condition(argument="path", test="prefix", value="/a")
+    one = grant(condition)
+    large = json.dumps({"path": "/a", "text": "x" * 1_100_000})
+    assert not covers(one, request(large), 0, NOW)
+    twice = '{"path": "/a", "path": "/a"}'
+    for text in ('{"path": "/a"}', '{"path": "/a", "PATH": "/b"}', twice, "[]"):
+        asked = request(text)
+        read = replace(asked, said=said(asked.arguments))
+        assert covers(one, read, 0, NOW) == covers(one, asked, 0, NOW) == (text == '{"path": "/a"}')
+        # Nothing of what cannot be read counts as having no arguments.
+        only = grant(only=True)
+        assert covers(only, read, 0, NOW) == covers(only, asked, 0, NOW) is False
