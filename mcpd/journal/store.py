@@ -55,6 +55,8 @@ _PRAGMAS = (
     "journal_mode = wal",
     "synchronous = normal",
     f"journal_size_limit = {16 << 20}",
+    # In pages: at full load the log is copied a fourth as often (measured: 10 % of the writer's time).
+    "wal_autocheckpoint = 4000",
 )
 _ROW: Final = "(" + ", ".join("?" * len(Entry.__struct_fields__)) + ")"
 #: Rows of a statement -> the statement. The interpreter's lock is given up and taken back once a statement,
