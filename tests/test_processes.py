@@ -99,3 +99,15 @@ def test_a_process_that_has_ended_and_was_not_taken_leave_of_is_gone() -> None:
     while processes.look(child.pid) is not None:
         assert time.monotonic() < end
     child.wait()
+
+
+def test_of_a_huge_environment_the_beginning_is_looked_at() -> None:
+    """It is read for each parent of whoever connects, and each may have two megabytes."""
+    environ = {"MCPD_CHILD_OF": "rt.i.1", **{f"V{number}": "x" * 100_000 for number in range(15)}}
+    late = {**{f"V{number}": "x" * 100_000 for number in range(15)}, "MCPD_CHILD_OF": "rt.i.1"}
+    for variables, marker in ((environ, "rt.i.1"), (late, "")):
+        with subprocess.Popen(["/bin/cat"], env=variables, stdin=subprocess.PIPE) as child:
+            while (link := processes.look(child.pid)) is None or link.name != "cat":
+                time.sleep(0.01)
+            assert link.marker == marker
+            child.communicate()

@@ -58,7 +58,8 @@ class StderrRing:
 
     def feed(self, chunk: bytes) -> None:
         *lines, self._part = (self._part + chunk).split(b"\n")
-        for line in lines:
+        # Those before would be pushed out at once: a flood of empty lines is 65,536 of them a read.
+        for line in lines[-STDERR_LINES:]:
             self.add(line[:_READ].decode("utf-8", "replace").rstrip("\r"))
         if len(self._part) > _READ:
             # Only the head of an endless line is kept.

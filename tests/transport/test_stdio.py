@@ -321,3 +321,18 @@ async def test_of_a_line_over_the_limit_both_ends_are_told(real_clock: None) -> 
         assert head.startswith(b"headxx")
         assert tail.endswith(b"xxtail")
         assert "16 MiB" in child.ring.last(1)[0][1]
+
+
+def test_a_flood_of_lines_beside_the_protocol_is_not_kept_line_by_line() -> None:
+    cleaned: list[str] = []
+
+    def redact(text: str) -> str:
+        cleaned.append(text)
+        return text
+
+    ring = StderrRing(redact)
+    ring.feed(b"old\n" + b"\n" * 65_530 + b"a\nb\nc")
+    assert len(cleaned) == 200
+    assert [text for _, text in ring.last(3)] == ["", "a", "b"]
+    ring.flush()
+    assert ring.last(1)[0][1] == "c"
