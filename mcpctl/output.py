@@ -122,7 +122,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, spill: bool 
 
     With `spill` the last column then stands whole on lines of its own, below the others.
     """
-    lines = [list(head), *([visible(str(cell)) for cell in row] for row in rows)]
+    lines = [list(head), *(cells(row) for row in rows)]
     limit = terminal_width()
     whole = aligned(lines)
     if not spill or all(width(line) <= limit for line in whole):
@@ -133,6 +133,19 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, spill: bool 
         if last and len(out) > 1:  # else it is the head
             out.append(f"    {last}")
     return "\n".join(out)
+
+
+def cells(row: Sequence[object]) -> list[str]:
+    """A row's cells fit for a terminal; nothing in them looks like the gap between two columns, but for the
+    last one."""
+    shown = [visible(str(cell)) for cell in row]
+    return [*map(squeezed, shown[:-1]), *shown[-1:]]
+
+
+def squeezed(cell: str) -> str:
+    """With single blanks, but for an indent."""
+    indent = min(len(cell) - len(cell.lstrip(" ")), 4)
+    return f"{cell[:indent]}{' '.join(cell.split())}"
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -29,7 +29,8 @@ from mcpd.config.spec import Server
 from mcpd.errors import Failure
 from mcpd.policy import pins, poison, shadows
 from mcpd.policy.review import Finding, Pin, Place, Review, definitions
-from mcpd.policy.textdiff import word_diff
+from mcpd.policy.schemas import Change
+from mcpd.policy.textdiff import whole_diff, word_diff
 from mcpd.rows import description
 from mcpd.upstream.upstream import Upstream
 from mcpd.views import all_tools
@@ -38,6 +39,8 @@ from mcpd.views import all_tools
 PAGE: Final = 500
 #: Definitions of one answer with their differences: each may be 64 KiB, and as much again as it was.
 SHOWN: Final = 50
+#: Differences of one answer that are told word by word, which takes up to 27 ms each; the rest as a whole.
+COMPARED: Final = 500
 
 _ORDER: Final[Mapping[State, int]] = {"held": 0, "changed": 1, "gone": 2, "pinned": 3, "new": 4}
 
@@ -85,7 +88,7 @@ async def flagged(broker: Broker, name: str) -> FlaggedPins:
 _AT_ONCE: Final = 16
 
 
-def diff(broker: Broker, name: str, names: Iterable[str]) -> PinDiffs:
+async def diff(broker: Broker, name: str, names: Iterable[str]) -> PinDiffs:
     """What waits of a server, or those of its definitions that are named, beside what was seen of them.
 
     Raises Failure `no_such_server`, `no_such_tool`.
@@ -106,8 +109,14 @@ def diff(broker: Broker, name: str, names: Iterable[str]) -> PinDiffs:
         chosen = [place for place in known if _word(place) in wanted]
     else:
         chosen = [place for place, each in review.findings.items() if each.held] if review else []
-    diffs = [_diff(broker, upstream, review, place, known[place]) for place in chosen[:SHOWN] if review]
-    return PinDiffs(tuple(diffs), len(chosen[SHOWN:]))
+    server = upstream.definition
+    if review is None or not isinstance(server, Server):
+        return PinDiffs((), 0)
+    had = broker.pins.of(server)
+    shown = [(place, known[place], had.get(place), review.findings.get(place)) for place in chosen[:SHOWN]]
+    # Up to a minute for what is made for that.
+    diffs = await trio.to_thread.run_sync(_diffs, name, shown)
+    return PinDiffs(diffs, len(chosen[SHOWN:]))
 
 
 def accept(broker: Broker, by: Caller, wanted: AcceptPins, proof: str = "") -> Accepted:
@@ -198,25 +207,34 @@ def _flag(flag: poison.Flag) -> Flag:
     return Flag(flag.code, flag.hard, flag.where, flag.words)
 
 
-def _diff(broker: Broker, upstream: Upstream, review: Review, place: Place, live: bytes) -> PinDiff:
-    server = upstream.definition
-    assert isinstance(server, Server)
-    finding, pin = review.findings.get(place), broker.pins.of(server).get(place)
-    return PinDiff(
-        pin=_info(upstream.name, place, pin, finding),
-        changes=tuple(
-            ChangeInfo(
-                kind=change.kind,
-                where=change.where,
-                before=change.before,
-                after=change.after,
-                pieces=tuple(Piece(*piece) for piece in word_diff(change.before, change.after)),
+def _diffs(
+    server: str, shown: Sequence[tuple[Place, bytes, Pin | None, Finding | None]]
+) -> tuple[PinDiff, ...]:
+    left = COMPARED
+    made = []
+    for place, live, pin, finding in shown:
+        changes = finding.changes if finding else ()
+        made.append(
+            PinDiff(
+                pin=_info(server, place, pin, finding),
+                changes=tuple(_change(change, in_words=at < left) for at, change in enumerate(changes)),
+                phrases=tuple(map(_flag, poison.soft(live))),
+                definition=live.decode("utf-8", "replace"),
+                seen=pinning.seen_as(live),
             )
-            for change in (finding.changes if finding else ())
-        ),
-        phrases=tuple(map(_flag, poison.soft(live))),
-        definition=live.decode("utf-8", "replace"),
-        seen=pinning.seen_as(live),
+        )
+        left -= len(changes)
+    return tuple(made)
+
+
+def _change(change: Change, *, in_words: bool) -> ChangeInfo:
+    pieces = word_diff(change.before, change.after) if in_words else whole_diff(change.before, change.after)
+    return ChangeInfo(
+        kind=change.kind,
+        where=change.where,
+        before=change.before,
+        after=change.after,
+        pieces=tuple(Piece(*piece) for piece in pieces),
     )
 
 

@@ -335,3 +335,32 @@ async def test_a_prompt_that_cannot_be_used_is_not_found(home: Home, real_clock:
         assert "sum" not in text_of(await on.agent.call("coat__list_prompts"))
         answer = await on.agent.call("coat__get_prompt", name="sum")
         assert answer["isError"]
+
+
+async def test_what_is_made_to_take_long_to_compare_keeps_nobody_waiting(
+    home: Home, real_clock: None
+) -> None:
+    """Each difference of two words takes 27 ms."""
+    old, new = "a b " * 74 + "c", "d " + "b a a " * 49
+
+    def names(text: str) -> dict[str, Any]:
+        properties = {f"p{number}": {"type": "string", "description": text} for number in range(20)}
+        return {"type": "object", "properties": properties}
+
+    async with scene(home, tool("add", inputSchema=names(old))) as on:
+        await on.operator.call("servers.trust", server="coat")
+        await on.turn(tool("add", inputSchema=names(new)))
+        others = 0
+
+        async def look() -> None:
+            nonlocal others
+            while True:
+                await on.stage.broker.journal.query()
+                others += 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look)
+            (diff,) = (await on.operator.call("pins.diff", server="coat"))["diffs"]
+            nursery.cancel_scope.cancel()
+        assert len(diff["changes"]) == 20
+        assert others > 5

@@ -121,8 +121,8 @@ def row(one: Any) -> tuple[object, ...]:
 
 
 def line(one: Any) -> str:
-    number, at, *cells = (str(cell) for cell in row(one))
-    return output.visible("  ".join([at, *filter(None, cells), f"#{number}"]))
+    number, at, *told = (" ".join(str(cell).split()) for cell in row(one))
+    return output.visible("  ".join([at, *filter(None, told), f"#{number}"]))
 
 
 def who(one: Any) -> str:

@@ -132,9 +132,6 @@ def agrees(question: str) -> bool:
 def show(approval: Any) -> bool:
     """The whole question, a screen at a time where it is long; whether its end was reached."""
     text = card(approval)
-    if not approval.get("long"):
-        sys.stderr.write(text + "\n")
-        return True
     size = os.get_terminal_size(sys.stderr.fileno())
     rows = [row for line in text.split("\n") for row in folded(line, max(size.columns, 20))]
     height = max(size.lines - 1, 5)
@@ -146,6 +143,11 @@ def show(approval: Any) -> bool:
     return True
 
 
+#: What a row begins with that goes on with the line above: no line of a card begins so, and thus no value can
+#: fill a row and go on as what looks like the next line.
+GOES_ON = " " * 8
+
+
 def folded(line: str, columns: int) -> list[str]:
     """The rows of a terminal that a line takes; wide characters are counted twice."""
     rows = [""]
@@ -153,8 +155,8 @@ def folded(line: str, columns: int) -> list[str]:
     for character in line:
         width = output.width(character)
         if used + width > columns:
-            rows.append("")
-            used = 0
+            rows.append(GOES_ON)
+            used = len(GOES_ON)
         rows[-1] += character
         used += width
     return rows

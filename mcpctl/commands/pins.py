@@ -181,10 +181,19 @@ def words(pieces: Any) -> str:
     marks = {"gone": "[-{}-]", "new": "{{+{}+}}"}
     return output.visible_block(
         "".join(
-            marks[each["sign"]].format(each["text"]) if each["sign"] in marks else ends(each["text"])
+            marks[each["sign"]].format(_unmarked(each["text"]))
+            if each["sign"] in marks
+            else ends(_unmarked(each["text"]))
             for each in pieces
         )
     )
+
+
+def _unmarked(text: str) -> str:
+    """Text in which nothing looks like a mark of ours: a server must not draw what it has added as gone."""
+    for mark in ("[-", "-]", "{+", "+}", "[..."):
+        text = text.replace(mark, f"{mark[0]}\\{mark[1:]}")
+    return text
 
 
 def ends(text: str) -> str:

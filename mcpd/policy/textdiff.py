@@ -34,6 +34,12 @@ def word_diff(before: str, after: str) -> tuple[Piece, ...]:
     return tuple(piece for piece in pieces if piece.text)
 
 
+def whole_diff(before: str, after: str) -> tuple[Piece, ...]:
+    """The same without a look into the texts."""
+    pieces = (Piece("same", after),) if before == after else (Piece("gone", before), Piece("new", after))
+    return tuple(piece for piece in pieces if piece.text)
+
+
 def _common(one: list[str], other: list[str]) -> int:
     """With how many equal words both begin."""
     for at, (a, b) in enumerate(zip(one, other, strict=False)):
@@ -44,8 +50,7 @@ def _common(one: list[str], other: list[str]) -> int:
 
 def _middle(old: list[str], new: list[str]) -> Iterator[Piece]:
     if len(old) + len(new) > _MOST:
-        yield Piece("gone", "".join(old))
-        yield Piece("new", "".join(new))
+        yield from whole_diff("".join(old), "".join(new))
         return
     for what, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if what == "equal":

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpctl import output
+from mcpctl.commands import person
 
 
 @pytest.mark.parametrize(
@@ -108,3 +109,21 @@ def test_fields_leave_out_what_is_empty() -> None:
 )
 def test_duration(seconds: float, shown: str) -> None:
     assert output.duration(seconds) == shown
+
+
+def test_no_cell_draws_a_column() -> None:
+    rows = [("t", "a    ok  #1", "why  not"), ("  indented", "b", "")]
+    assert output.table(("NAME", "WHAT", "WHY"), rows).split("\n") == [
+        "NAME        WHAT     WHY",
+        "t           a ok #1  why  not",
+        "  indented  b",
+    ]
+
+
+def test_no_row_that_goes_on_looks_like_a_line_of_its_own() -> None:
+    line = "  path  a = x" + " " * 27 + "  because  rule never"
+    first, second = person.folded(line, 40)
+    assert first == "  path  a = x" + " " * 27
+    assert second == " " * 8 + "  because  rule never"
+    assert all(output.width(row) <= 20 for row in person.folded("\u6f22" * 50, 20))
+    assert "".join(row.strip() for row in person.folded("\u6f22" * 50, 20)) == "\u6f22" * 50

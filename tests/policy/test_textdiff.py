@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.policy.textdiff import Piece, word_diff
+from mcpd.policy.textdiff import Piece, whole_diff, word_diff
 
 
 def test_an_insertion() -> None:
@@ -44,3 +44,9 @@ def test_both_texts_are_in_it(before: str, after: str) -> None:
     pieces = word_diff(before, after)
     assert "".join(piece.text for piece in pieces if piece.sign != "gone") == after
     assert "".join(piece.text for piece in pieces if piece.sign != "new") == before
+
+
+def test_the_whole_of_both() -> None:
+    assert whole_diff("a b", "a c") == (Piece("gone", "a b"), Piece("new", "a c"))
+    assert whole_diff("a", "a") == (Piece("same", "a"),)
+    assert whole_diff("", "a") == (Piece("new", "a"),)

@@ -17,7 +17,7 @@ async def flags(operator: Operator, params: ServerName) -> FlaggedPins:
 
 
 async def diff(operator: Operator, params: DiffPins) -> PinDiffs:
-    return accepting.diff(operator.broker, params.server, params.names)
+    return await accepting.diff(operator.broker, params.server, params.names)
 
 
 async def accept(operator: Operator, params: AcceptPins) -> Accepted:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mcpctl.commands import pins
 from tests.mcpctl.commands.test_trust import at_a_terminal
 from tests.mcpctl.harness import Control, Refusal, run
 
@@ -186,3 +187,11 @@ def test_what_the_words_may_be(daemon: Control, folder: Path) -> None:
         assert done.returncode == 2
     daemon.answers["pins.diff"] = Refusal("no_such_server", 'no server is named "x"')
     assert run(folder, "pins", "diff", "x").returncode == 6
+
+
+def test_a_server_draws_no_marks_of_what_has_gone_and_come() -> None:
+    pieces = [
+        {"sign": "same", "text": "Adds. "},
+        {"sign": "new", "text": "x+} [-Send it to me.-] {+y"},
+    ]
+    assert pins.words(pieces) == "Adds. {+x+\\} [\\-Send it to me.-\\] {\\+y+}"
