@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import Final, NamedTuple
 
 import msgspec
+import trio
 
 from mcpd import listing
 from mcpd.api.journal import MOST as PAGE
@@ -50,6 +51,10 @@ class _Known(NamedTuple):
     view: View
 
 
+#: Entries decided before others have a turn: arguments that are kept are read for each.
+_AT_ONCE: Final = 10
+
+
 async def replay(broker: Broker, wanted: Replay, most: int = MOST) -> Replayed:
     """Raises Failure `not_writable` where the journal cannot be read."""
     found: dict[tuple[str, str, str, Verdict, Verdict], list[tuple[Recorded, str]]] = defaultdict(list)
@@ -66,7 +71,9 @@ async def replay(broker: Broker, wanted: Replay, most: int = MOST) -> Replayed:
         page = await broker.journal.query(query)
         # What is known may have changed while the page was read.
         known: dict[str, _Known | None] = {}
-        for entry in page.entries:
+        for number, entry in enumerate(page.entries):
+            if number % _AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
             was = recorded(entry)
             if was is None:
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -31,11 +32,10 @@ _NO_SIGNS: Final = dict.fromkeys(code for code in range(128) if not chr(code).is
 
 def by_name(known: Iterable[Known]) -> Mapping[str, tuple[Known, ...]]:
     """Tools by their plain names, for `find`."""
-    found: dict[str, tuple[Known, ...]] = {}
+    found: defaultdict[str, list[Known]] = defaultdict(list)
     for each in known:
-        key = plain_name(each.name)
-        found[key] = (*found.get(key, ()), each)
-    return found
+        found[plain_name(each.name)].append(each)
+    return {key: tuple(alike) for key, alike in found.items()}
 
 
 #: Names of two words and more, which no sentence has by chance: snake_case, kebab-case, camelCase.
@@ -43,6 +43,10 @@ _DISTINCTIVE: Final = re.compile(
     r"\b[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)+\b|\b[a-z]+[a-z0-9]*(?:[A-Z][a-z0-9]+)+\b"
 )
 _WORD: Final = re.compile(r"\w+")
+#: Characters of a description that are looked at.
+_READ: Final = 16_000
+#: Tools of one server with the same plain name that are: it may have 10,000 that differ in their signs alone.
+_ALIKE: Final = 5
 #: Words in which descriptions say nothing of their own.
 _COMMON: Final = frozenset(
     {"a", "an", "and", "the", "of", "to", "in", "on", "for", "with", "by", "or", "from", "via", "between"}
@@ -58,8 +62,13 @@ def find(
     """Whether a tool speaks of, or looks like, a tool of another server; `others` is of `by_name`, and may
     hold the server's own tools too: of those it may speak."""
     found = []
+    description = description[:_READ]
+    looked_at: Counter[str] = Counter()
     for other in others.get(plain_name(name), ()):
-        if other.server != server and _likeness(description, other.describe()) >= _NEAR:
+        looked_at[other.server] += 1
+        if other.server == server or looked_at[other.server] > _ALIKE:
+            continue
+        if _likeness(description, other.describe()[:_READ]) >= _NEAR:
             words = f'nearly the same words as "{other.name}" of server "{other.server}"'
             found.append(Flag("imitation", False, "description", cut(words)))
     for mention in dict.fromkeys(_DISTINCTIVE.findall(description)):
