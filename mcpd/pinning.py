@@ -119,7 +119,11 @@ Told = dict[str, frozenset[tuple[Place, bytes]]]
 async def _settle(broker: Broker, upstream: Upstream, told: Told) -> None:
     await trio.lowlevel.checkpoint()
     server, catalog = upstream.definition, upstream.catalog
-    if not isinstance(server, Server) or catalog is None or not upstream.verified:
+    if not isinstance(server, Server) or catalog is None:
+        return
+    # One that comes from the cache has not been compared before it was there.
+    await examine(broker, server, catalog)
+    if not upstream.verified or (upstream.definition, upstream.catalog) != (server, catalog):
         return
     trusted = broker.trust.trusted(server)
     review = broker.pins.review(server, catalog, trusted=trusted)
