@@ -106,8 +106,16 @@ def test_of_a_huge_environment_the_beginning_is_looked_at() -> None:
     environ = {"MCPD_CHILD_OF": "rt.i.1", **{f"V{number}": "x" * 100_000 for number in range(15)}}
     late = {**{f"V{number}": "x" * 100_000 for number in range(15)}, "MCPD_CHILD_OF": "rt.i.1"}
     for variables, marker in ((environ, "rt.i.1"), (late, "")):
-        with subprocess.Popen(["/bin/cat"], env=variables, stdin=subprocess.PIPE) as child:
-            while (link := processes.look(child.pid)) is None or link.name != "cat":
-                time.sleep(0.01)
+        with subprocess.Popen(
+            ["/bin/cat"], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as child:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            # Whoever answers has its environment; in the middle of a start /proc shows none.
+            child.stdin.write(b"there?\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == b"there?\n"
+            link = processes.look(child.pid)
+            assert link is not None
             assert link.marker == marker
             child.communicate()
