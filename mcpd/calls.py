@@ -59,11 +59,11 @@ async def call(
         arguments = row.arguments(payload)
         if row.local:
             row = await _renewed(broker, row, ticket)
+        kept_meta = dialect.forwarded_meta(meta)
+        beside = _beside(kept_meta, asker)
         for _ in range(DECISIONS):
             try:
-                kept_meta = dialect.forwarded_meta(meta)
-                beside = _beside(kept_meta, asker)
-                await obtain(broker, caller, row, payload, ticket, asker, permit, beside)
+                await obtain(broker, caller, row, arguments, ticket, asker, permit, beside)
                 if row.local:
                     raw = b""
                     break
@@ -84,7 +84,8 @@ async def call(
                 )
                 raw = await _step(row, send, asker)(sending)
                 raw, found = await scanning.result(broker, caller, row, raw)
-                permit.findings = "; ".join(filter(None, (permit.findings, found)))
+                if found:
+                    permit.findings = f"{permit.findings}; {found}" if permit.findings else found
                 break
             except Superseded:
                 row = await _find_again(broker, row, ticket)

@@ -32,7 +32,7 @@ async def explain_request(broker: Broker, row: Row, wanted: api.Explain) -> api.
     unused = (yes.id for yes in broker.approvals.unused() if yes.question.digest == digest)
     takes = row.ruling.takes_secrets
     # Not told as an event: nothing is sent.
-    leak = await broker.held_values.arguments(row.upstream.name, payload, takes_secrets=takes)
+    leak = await broker.held_values.arguments(row.upstream.name, arguments, takes_secrets=takes)
     facts = facts_of(broker, row, broker.grants.find(request), next(unused, ""), leak)
     server = row.upstream.name
     case = Case(

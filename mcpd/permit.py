@@ -74,30 +74,30 @@ async def obtain(
     broker: Broker,
     caller: Caller,
     row: Row,
-    payload: bytes,
+    arguments: bytes,
     ticket: Ticket,
     asker: Asker | None,
     permit: Permit,
     meta: bytes = b"",
 ) -> None:
-    """Return once the request may go to its server; `payload` is what `row.checked` gave, `meta` the
+    """Return once the request may go to its server; `arguments` is what `row.arguments` gave, `meta` the
     members of `_meta` that go with it, and `permit` is filled in.
 
     Raises Failure `denied`, `pending` and `busy`, Superseded when something has changed while a person was
     waited for, Withdrawn when the caller gives up.
     """
     decision = row.decision
-    leak = None if row.local else await scanning.arguments(broker, caller, row, payload, meta)
+    leak = None if row.local else await scanning.arguments(broker, caller, row, arguments, meta)
     if leak is not None:
         permit.findings = leak.words
     if isinstance(decision, Allow) and (leak is None or leak.action == "warn"):
         permit.decision, permit.because, permit.goes_by = "allow", decision.because, ""
     else:
         await _verified(row, ticket)
-        asked = _Asked(caller, row, row.arguments(payload), ticket, asker, permit)
+        asked = _Asked(caller, row, arguments, ticket, asker, permit)
         decision = await _consented(broker, asked, leak)
     if row.ruling.risk == "high" and not row.local and permit.recorded != _recorded(row, decision):
-        await _put_on_record(broker, caller, row, payload, decision, permit)
+        await _put_on_record(broker, caller, row, arguments, decision, permit)
 
 
 def holds(broker: Broker, row: Row, permit: Permit) -> bool:
@@ -251,7 +251,7 @@ def _question(row: Row, caller: Caller, bound: Bound, digest: str, decision: Ask
 
 
 async def _put_on_record(
-    broker: Broker, caller: Caller, row: Row, payload: bytes, decision: Allow, permit: Permit
+    broker: Broker, caller: Caller, row: Row, arguments: bytes, decision: Allow, permit: Permit
 ) -> None:
     """What is of high risk happens only when the journal has it on the disk (n12)."""
     entry = Entry(
@@ -272,7 +272,7 @@ async def _put_on_record(
         grant=decision.cover,
         pin=row.pin,
     )
-    permit.decided = await broker.journal.decided(entry, row.arguments(payload))
+    permit.decided = await broker.journal.decided(entry, arguments)
     if not permit.decided:
         denied = row.decided(replace(row.facts, unrecorded=True))
         assert isinstance(denied, Deny)

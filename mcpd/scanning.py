@@ -20,12 +20,12 @@ from mcpd.rows import Row
 TOLD = 10
 
 
-async def arguments(broker: Broker, caller: Caller, row: Row, payload: bytes, meta: bytes) -> Leak | None:
+async def arguments(broker: Broker, caller: Caller, row: Row, arguments: bytes, meta: bytes) -> Leak | None:
     """What must not, or should not, go to the row's server. `meta`: the members of `_meta` that go with it,
     without braces."""
     held_values = broker.held_values
     server, takes = row.upstream.name, row.ruling.takes_secrets
-    leak = await held_values.arguments(server, payload, takes_secrets=takes)
+    leak = await held_values.arguments(server, arguments, takes_secrets=takes)
     if meta and (leak is None or leak.action != "block"):
         beside = await held_values.arguments(server, meta, takes_secrets=takes)
         if beside is not None and beside.action == "ask":
