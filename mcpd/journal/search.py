@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mcpd.api.journal import QueryJournal, Recorded
 from mcpd.journal.entry import COLUMNS
@@ -135,5 +135,6 @@ def _all_older(connection: sqlite3.Connection, low: int, high: int, moment: floa
     return newest is not None and newest < moment
 
 
-def _recorded(row: tuple[object, ...]) -> Recorded:
-    return Recorded(**dict(zip(("id", *COLUMNS), row, strict=True)))  # type: ignore[arg-type]
+def _recorded(row: tuple[Any, ...]) -> Recorded:
+    """The columns are declared by the fields, so what stands in one is of its field's type."""
+    return Recorded(**dict(zip(("id", *COLUMNS), row, strict=True)))

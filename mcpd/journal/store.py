@@ -247,4 +247,6 @@ def _execute(connection: sqlite3.Connection, statement: str, values: Sequence[ob
         return connection.execute(statement, values)
     except UnicodeEncodeError:
         # A path of the file system may hold bytes that are no text. Nothing of the statement is in.
-        return connection.execute(statement, list(map(as_text, values)))
+        return connection.execute(
+            statement, [as_text(value) if isinstance(value, str) else value for value in values]
+        )
