@@ -56,12 +56,13 @@ async def test_a_yes_while_the_caller_waits_lets_the_call_go(home: Home, real_cl
     async with asking(home) as (stage, ear):
         agent = await stage.attach()
         await agent.begin("lively__echo", 1, text="hello")
-        stage.broker.approvals.approve(await asked(stage), ME)
+        name = await asked(stage)
+        stage.broker.approvals.approve(name, ME)
         assert text_of((await agent.answer(1))["result"]) == "hello"
         assert (await ear.hear("heard", method="tools/call"))["name"] == "echo"
         [entry] = await stage.journal(kind="request", tool="echo")
-        assert (entry.decision, entry.outcome, entry.because[-20:]) == ("ask", "ok", entry.because[-20:])
-        assert entry.approval
+        assert (entry.decision, entry.outcome, entry.approval) == ("ask", "ok", name)
+        assert entry.because.endswith(f"allowed: a person said yes ({name})")
         assert entry.waited > 0
 
 
@@ -115,8 +116,10 @@ async def test_what_changes_while_a_person_is_waited_for_is_decided_anew(
                 stage.broker.approvals.approve(name, ME)
         if change == "definition":
             with trio.fail_after(5):
-                while not any(opened.id != name for opened in stage.broker.approvals.open()):
-                    await trio.lowlevel.checkpoint()
+                await stage.until(
+                    "approvals",
+                    lambda: any(opened.id != name for opened in stage.broker.approvals.open()),
+                )
             assert heard(ear) == []
             return
         answer = await agent.answer(1)

@@ -79,7 +79,7 @@ def test_not_the_same(one: bytes, other: bytes) -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"\xff", b'{"a":' * 5000 + b"1" + b"}" * 5000])
 def test_what_is_no_json_is_bound_as_it_is(raw: bytes) -> None:
-    assert canonical(raw) == canonical(raw)
+    assert canonical(raw).endswith(raw)
     assert canonical(raw) != canonical(raw + b" ")
 
 
