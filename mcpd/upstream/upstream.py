@@ -18,18 +18,18 @@ import trio
 from mcpd.api.status import Reason, Status
 from mcpd.catalog.tool import Catalog
 from mcpd.config.spec import Faulty, Server
-from mcpd.errors import Failure, ServerError
-from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Unanswered
+from mcpd.errors import Failure
+from mcpd.transport.base import ConnectFailed, Ending
 from mcpd.transport.pending import Asker
 from mcpd.transport.stdio import StderrRing
 from mcpd.upstream import refusals, retry, vetting
 from mcpd.upstream.attempt import Attempt, Surroundings
 from mcpd.upstream.connection import Connection
+from mcpd.upstream.establish import establish
 from mcpd.upstream.fetch import Primitive
 from mcpd.upstream.health import Health, watch_sleep
 from mcpd.upstream.instance import MAIN, Scope
 from mcpd.upstream.keeper import Keeper
-from mcpd.upstream.link import Link
 from mcpd.upstream.relay import Relay
 from mcpd.upstream.remote import Remote
 from mcpd.upstream.wishes import Wishes
@@ -413,7 +413,7 @@ class Upstream:
             try:
                 if isinstance(attempt, Attempt):
                     await vetting.before(server, self._around)
-                link, connection, catalog = await self._connect(attempt)
+                link, connection, catalog, self.opened_in = await establish(attempt, self._keeper)
                 if isinstance(attempt, Attempt):
                     await vetting.after(server, self._around, attempt.marker)
             except ConnectFailed as e:
@@ -476,36 +476,6 @@ class Upstream:
         if self._called or shared or self.main is not self or not self._idle_after:
             return self._idle_after
         return min(self._idle_after, CATALOGUE_ONLY)
-
-    async def _connect(self, attempt: Attempt | Remote) -> tuple[Link, Connection, Catalog]:
-        """Raises ConnectFailed, also when the time is over."""
-        began = trio.current_time()
-        link: Link | None = None
-        try:
-            with trio.fail_after(attempt.limit):
-                link, connection = await attempt.open(self._keeper.era_now())
-                self.opened_in = trio.current_time() - began
-                if attempt.server.protocol in ("auto", "legacy"):
-                    self._keeper.settle_era(attempt.verdict)
-                return link, connection, await self._keeper.fetch(connection)
-        except trio.TooSlowError:
-            raise ConnectFailed("not_responding", attempt.late) from None
-        except ConnectionLost as e:
-            assert link is not None, "nothing else is asked before there is a link"
-            ending = (
-                link.ending if link.over.is_set() else Ending("failed", e.message or "the connection ended")
-            )
-            words = f"{ending.message} while its tools were listed"
-            raise ConnectFailed(ending.reason, words, lasting=ending.lasting) from None
-        except ServerError as e:
-            raise ConnectFailed("bad_answer", f"tools/list failed: {e.message[:300]}") from None
-        except Unanswered as e:
-            lasting = e.reason in ("needs_auth", "access_denied")
-            raise ConnectFailed(e.reason, f"tools/list failed: {e.message}", lasting=lasting) from None
-        except Failure as e:
-            if e.kind == "timed_out":
-                raise ConnectFailed("not_responding", f"tools/list failed: {e.message}") from None
-            raise ConnectFailed("bad_answer", e.message) from None
 
     def _started(self, pid: int) -> None:
         self._set(pid=pid)
