@@ -24,6 +24,7 @@ from mcpd.protocol.input import ROUNDS, wanted_result
 from mcpd.protocol.jsonrpc import Message
 from mcpd.transport.pending import Ask
 from mcpd.upstream.ticket import Ticket, Withdrawn
+from mcpd.upstream.turns import PATIENCE
 
 #: Calls of one session that are parked at once, for each process that shares it.
 MOST = 16
@@ -79,6 +80,8 @@ class Call:
         """Whoever gets the next result: nobody, while the agent gathers answers."""
         self.last = b""
         """Which request has got the questions of this round."""
+        self.since = 0.0
+        """When that was (trio clock)."""
         self.round = 0
         self.questions: dict[str, tuple[Ask, Shown]] = {}
         self.gathering = False
@@ -132,12 +135,19 @@ class Parked:
         key = f"{ask.server}-{next(call.keys)}"
         call.questions[key] = (ask, shown)
         ask.closed = partial(self._closed, call, key)
+        ask.hurried = partial(self._hurried, call)
         self._give_soon(call)
 
     def _closed(self, call: Call, key: str) -> None:
         """The server wants no answer any more."""
         _, shown = call.questions.pop(key)
         self._session.asks.record(call.request, shown, "withdrawn")
+
+    def _hurried(self, call: Call) -> None:
+        """Others wait for the server, and whether its agent will come again is not known: it may be dead.
+        One that comes later begins anew."""
+        if call.is_out and call.since + PATIENCE <= trio.current_time():
+            self._drop(call)
 
     def _give_soon(self, call: Call) -> None:
         if not call.gathering and not call.is_out:
@@ -155,7 +165,7 @@ class Parked:
         text = f"parked {call.number} {call.round}"
         state = states.seal_round(self._session.broker.secret, text, self._session.id, call.request.identity)
         result = wanted_result({key: shown.question for key, (_, shown) in call.questions.items()}, state)
-        call.waiter, call.last = None, waiter.on
+        call.waiter, call.last, call.since = None, waiter.on, trio.current_time()
         self._nursery.start_soon(self._expire, call, call.round, LIFE)
         if waiter is call.request:
             self._session.answer_now(waiter.on, jsonrpc.result_line(waiter.key, result))

@@ -49,6 +49,7 @@ class HostQuestion:
         self.question = asked.Question(asked.ELICIT, _params(question, card))
         self.can = can
         self.closed: Callable[[], None] = _nothing
+        self.hurried: Callable[[], None] = _nothing
         self._answered = answered
         self._over = False
 

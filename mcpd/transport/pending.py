@@ -32,6 +32,8 @@ class Ask(Protocol):
     """What its caller can be asked, as far as the server was told."""
     closed: Callable[[], None]
     """Called once when nobody waits for an answer any more; not after `answer` and `refuse`."""
+    hurried: Callable[[], None]
+    """Called now and then while others wait for the server because this is open."""
 
     def answer(self, result: bytes) -> None:
         """The result's JSON text, as the server gets it."""

@@ -63,6 +63,7 @@ class OpenAsk:
         self.asker = asker
         self.can = asker.abilities & relay.told
         self.closed: Callable[[], None] = _nobody
+        self.hurried: Callable[[], None] = _nobody
         self._relay = relay
         self._wire = wire
         self._key = key
@@ -249,7 +250,7 @@ class Relay:
             return askers[0], slots
         asks.check_declared(question, self.told)
         if len(parties) > 1 and self.turns is None:
-            self.turns = Turns(self._parties, self._asked)
+            self.turns = Turns(self._parties, self._asked, self._hurry)
         raise Refused(_INTERNAL, "cannot tell which client this belongs to")
 
     def _parties(self) -> set[str]:
@@ -258,6 +259,10 @@ class Relay:
 
     def _asked(self) -> set[str]:
         return {ask.asker.party for ask in self._open.values()}
+
+    def _hurry(self) -> None:
+        for ask in list(self._open.values()):
+            ask.hurried()
 
     def cancelled(self, key: bytes) -> None:
         """The server takes a question back (5.9)."""

@@ -2,7 +2,8 @@
 
 Such questions can be attributed only while one party alone has requests under way. So parties take
 turns, in the order in which they came; who waits meanwhile waits for a person, at worst, and that does
-not count as the time of its request (D9).
+not count as the time of its request (D9). A party of which nobody knows whether it is still there is told
+that others wait.
 """
 
 from __future__ import annotations
@@ -11,14 +12,22 @@ from collections.abc import Callable
 
 import trio
 
+#: Seconds that somebody waits before those who are asked hear of it, again and again. Most programs give a
+#: call 60: it can still be served then.
+PATIENCE = 30.0
+
 
 class Turns:
     """Who may send next. `parties` says who has requests under way now, `asked` who of them is being asked
-    something: whoever waits its turn waits for that answer, and the answer may take another request."""
+    something: whoever waits its turn waits for that answer, and the answer may take another request. `hurry`
+    tells those who are asked that others wait."""
 
-    def __init__(self, parties: Callable[[], set[str]], asked: Callable[[], set[str]]) -> None:
+    def __init__(
+        self, parties: Callable[[], set[str]], asked: Callable[[], set[str]], hurry: Callable[[], None]
+    ) -> None:
         self._parties = parties
         self._asked = asked
+        self._hurry = hurry
         self._waiting: list[tuple[str, trio.Event]] = []
         self._let: dict[str, int] = {}
         """Who has been let in and has not left, and how often."""
@@ -31,7 +40,7 @@ class Turns:
         entry = (party, trio.Event())
         self._waiting.append(entry)
         try:
-            await entry[1].wait()
+            await self._let_in(entry[1])
         except trio.Cancelled:
             if entry in self._waiting:
                 self._waiting.remove(entry)
@@ -39,6 +48,13 @@ class Turns:
             else:
                 self.leave(party)
             raise
+
+    async def _let_in(self, let: trio.Event) -> None:
+        while not let.is_set():
+            with trio.move_on_after(PATIENCE) as patience:
+                await let.wait()
+            if patience.cancelled_caught:
+                self._hurry()
 
     def leave(self, party: str) -> None:
         self._let[party] -= 1

@@ -17,7 +17,7 @@ from mcpd.caller import Caller
 from mcpd.control.methods import prompts, resources
 from mcpd.control.operator import Operator
 from mcpd.transport.lines import LineWriter
-from tests.agents.rooms import FORM, Agent, Asking, Gone, Json, Modern, Refused, open_room
+from tests.agents.rooms import FORM, Agent, Asking, Gone, Json, Modern, Refused, Room, open_room
 from tests.conftest import Home
 
 Reply = Callable[[Json], Awaitable[Any]]
@@ -669,6 +669,65 @@ async def test_the_end_of_a_stream_does_not_take_a_parked_call_back(
         assert server.open == {}
         with pytest.raises(Refused):
             await agent.request("tools/call", retry(state, answers))
+
+
+async def turns_at(room: Room, server: Asking) -> None:
+    """From here on the server is one that asks without saying whose request it is about."""
+    waits, tool = trio.Event(), server.tool
+
+    async def asks_late(server: Asking, params: Json, ident: Any) -> str:
+        await waits.wait()
+        return await elicits(server, params, ident)
+
+    server.tool = asks_late
+    async with trio.open_nursery() as nursery:
+        for name in "xy":
+            nursery.start_soon((await room.agent(name, agree)).call, "s__do", {})
+        await trio.testing.wait_all_tasks_blocked()
+        waits.set()
+    server.tool = tool
+
+
+async def test_who_does_not_come_back_holds_others_up_for_half_a_minute(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over HTTP nobody sees that a stateless agent has died: the others waited for it for ten minutes."""
+    server = Asking(elicits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        await turns_at(room, server)
+        dead = await room.agent("a", agree, modern=True)
+        state, answers = await state_of(dead)
+        other = await room.agent("b", agree)
+        began = trio.current_time()
+        assert "accept" in text(await other.call("s__do", {}))
+        assert trio.current_time() - began < 31
+        with pytest.raises(Refused) as caught:
+            await dead.request("tools/call", retry(state, answers))
+        assert caught.value.code == -32602
+
+
+async def test_who_has_just_been_asked_has_its_time(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a minute, however long the others have waited already, and all of it while nobody waits."""
+
+    async def twice(server: Asking, params: Json, ident: Any) -> str:
+        return json.dumps([await server.elicit("one"), await server.elicit("two")])
+
+    server = Asking(twice)
+    async with open_room(home, monkeypatch, s=server) as room:
+        await turns_at(room, server)
+        slow = await room.agent("a", agree, modern=True)
+        state, answers = await state_of(slow)
+        await trio.sleep(300)
+        other = await room.agent("b", agree)
+        room.nursery.start_soon(other.call, "s__do", {})
+        await trio.sleep(25)
+        second = await slow.request("tools/call", retry(state, answers))
+        await trio.sleep(25)
+        answers = {key: await agree(question) for key, question in second["inputRequests"].items()}
+        done = await slow.request("tools/call", retry(second["requestState"], answers))
+        assert text(done).count("accept") == 2
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(other.asked) == 2
 
 
 async def test_a_missing_answer_is_asked_for_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

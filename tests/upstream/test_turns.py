@@ -20,9 +20,14 @@ class Floor:
         self.before: set[str] = set()
         """Parties with requests from the time before there were turns."""
         self.asked: set[str] = set()
-        self.turns = Turns(lambda: set(self.before), lambda: self.asked)
+        self.hurries: list[float] = []
+        """When those who are asked heard that others wait."""
+        self.turns = Turns(lambda: set(self.before), lambda: self.asked, self.hurry)
         self.inside: list[str] = []
         self.order: list[str] = []
+
+    def hurry(self) -> None:
+        self.hurries.append(trio.current_time())
 
     async def visit(self, party: str, stay: float) -> None:
         await self.turns.enter(party)
@@ -73,6 +78,16 @@ async def test_who_is_asked_something_may_go_on() -> None:
         floor.asked = set()
         nursery.start_soon(floor.visit, "a", 1)
     assert floor.order == ["a", "a", "b", "a"]
+
+
+async def test_who_is_asked_hears_that_others_wait() -> None:
+    floor = Floor()
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(floor.visit, "a", 70)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(floor.visit, "b", 70)
+    assert [at - began for at in floor.hurries] == pytest.approx([30, 60])
 
 
 async def test_who_gives_up_does_not_hold_up_others() -> None:
