@@ -212,7 +212,6 @@ TRANSIENT = [
     "--property=KillMode=mixed",
     "--property=TimeoutStopSec=20s",
     "--property=Delegate=yes",
-    "--property=UMask=0077",
 ]
 
 
@@ -304,7 +303,6 @@ def _become_daemon(command: list[str], environment: dict[str, str], output: int,
             os._exit(0)  # the daemon is left to init, so that no caller has to wait for it
         os.write(writer, str(os.getpid()).encode())
         os.chdir("/")
-        os.umask(0o077)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (output, 1), (output, 2)):
             os.dup2(source, target)

@@ -43,7 +43,7 @@ def _run(*, on_demand: bool) -> int:
 
     # Until the loop heeds it, Ctrl-C ends the start at once, as SIGTERM does, without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    process.conceal()
+    umask = process.conceal()
     guarding = guard.start()
 
     from mcpd.daemon import lock, paths
@@ -55,7 +55,7 @@ def _run(*, on_demand: bool) -> int:
         lock.take_state(where.state_lock, where.control_socket)  # never given back
         from mcpd.daemon import app
 
-        app.run(where, held, guarding, on_demand=on_demand)
+        app.run(where, held, guarding, umask, on_demand=on_demand)
     except Failure as failure:
         hint = f" ({failure.hint})" if failure.hint else ""
         print(f"mcpd: {failure.message}{hint}", file=sys.stderr)

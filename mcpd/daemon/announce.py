@@ -21,6 +21,7 @@ import trio
 from mcpd.broker import Broker
 from mcpd.consent.approvals import Open
 from mcpd.policy.card import visible
+from mcpd.transport.base import AS_IT_IS, Inherited
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +33,8 @@ MOST: Final = 4
 WIDTH: Final = 200
 
 
-async def announce(broker: Broker) -> None:
-    """Announce every question that is opened, until cancelled."""
+async def announce(broker: Broker, inherited: Inherited = AS_IT_IS) -> None:
+    """Announce every question that is opened, until cancelled. `inherited`: what the programs get."""
     told: set[str] = set()
     places = trio.Semaphore(MOST)
     async with trio.open_nursery() as nursery:
@@ -44,7 +45,7 @@ async def announce(broker: Broker) -> None:
                 opened = {each.id: each for each in broker.approvals.open()}
                 for name in opened.keys() - told:
                     for argv, data in _programs(broker, opened[name]):
-                        nursery.start_soon(_run, argv, data, broker.environ, places)
+                        nursery.start_soon(_run, argv, data, broker.environ, places, inherited.umask)
                 told = set(opened)
 
 
@@ -98,7 +99,9 @@ def facts(opened: Open) -> bytes:
     return msgspec.json.encode(said) + b"\n"
 
 
-async def _run(argv: Sequence[str], data: bytes, environ: Mapping[str, str], places: trio.Semaphore) -> None:
+async def _run(
+    argv: Sequence[str], data: bytes, environ: Mapping[str, str], places: trio.Semaphore, umask: int
+) -> None:
     try:
         places.acquire_nowait()
     except trio.WouldBlock:
@@ -114,6 +117,7 @@ async def _run(argv: Sequence[str], data: bytes, environ: Mapping[str, str], pla
                 check=False,
                 cwd=environ.get("HOME", "/"),
                 env=_environment(environ),
+                umask=umask,
             )
             if done.returncode:
                 log.warning('"%s" ended with exit code %d', argv[0], done.returncode)

@@ -39,6 +39,7 @@ from mcpd.errors import Failure
 from mcpd.journal import Journal
 from mcpd.secrets.held import HeldValues
 from mcpd.transport import sweep
+from mcpd.transport.base import Inherited
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
 
@@ -57,20 +58,23 @@ GUARD_PAUSE = 5.0
 BLIND = 30.0
 
 
-def run(paths: Paths, lock: Lock, guard: Guard, *, on_demand: bool) -> None:
-    """Be the daemon until somebody stops it. Raises Failure when it cannot start."""
+def run(paths: Paths, lock: Lock, guard: Guard, umask: int, *, on_demand: bool) -> None:
+    """Be the daemon until somebody stops it. Raises Failure when it cannot start.
+
+    `umask`: the former one, for its children.
+    """
     held_values = HeldValues()
     logs.set_up(paths.log_file, on_demand=on_demand).redact = held_values.text
     process.keep_large_blocks()
     process.switch_soon()
-    open_files = process.raise_file_limit()
+    inherited = Inherited(process.raise_file_limit(), umask)
     orphans.adopt()
     instance = secrets.token_hex(6)
     ours = f"{paths.runtime_id}.{instance}"
     guard.watch(ours)
     _end_leftovers(partial(sweep.clear_others, paths.runtime_id, instance, guard.pid))
     try:
-        trio.run(partial(serve, paths, lock, guard, instance, open_files, held_values, on_demand=on_demand))
+        trio.run(partial(serve, paths, lock, guard, instance, inherited, held_values, on_demand=on_demand))
     except Failure:
         raise
     except BaseException:
@@ -96,7 +100,7 @@ async def serve(
     lock: Lock,
     guard: Guard,
     instance: str,
-    open_files: int,
+    inherited: Inherited,
     held_values: HeldValues,
     *,
     on_demand: bool,
@@ -104,7 +108,7 @@ async def serve(
     """Everything between lock and guard. Raises Failure when a socket or a database cannot be had."""
     # Armed before the files are read, so that no change in between is missed.
     watch = _watch(paths.config, paths.servers_dir)
-    broker = _open(paths, guard, instance, open_files, held_values)
+    broker = _open(paths, guard, instance, inherited, held_values)
     doors = Doors(
         paths,
         lock,
@@ -121,7 +125,7 @@ async def serve(
         _running(partial(_heed_signals, broker)),
         _running(partial(_let_in, doors, endpoint), linger=LAST_WORDS),
         _running(broker.fleet.run),
-        _running(partial(_look_after, broker, doors, endpoint, watch)),
+        _running(partial(_look_after, broker, doors, endpoint, watch, inherited)),
         _running(partial(_replace_guard, broker, guard)),
     ):
         _report(broker.config.problems + broker.store.problems + broker.journal.problems)
@@ -135,7 +139,7 @@ async def serve(
     broker.store.close()
 
 
-def _open(paths: Paths, guard: Guard, instance: str, open_files: int, held_values: HeldValues) -> Broker:
+def _open(paths: Paths, guard: Guard, instance: str, inherited: Inherited, held_values: HeldValues) -> Broker:
     """All owners, with what the files say. A broken configuration is something to show, not to stop for.
 
     Raises Failure when state.db cannot be had.
@@ -145,7 +149,7 @@ def _open(paths: Paths, guard: Guard, instance: str, open_files: int, held_value
     store = Store(Path(paths.state_db))
     cache = CatalogCache(Path(paths.cache))
     marker = f"{paths.runtime_id}.{instance}."
-    fleet = Fleet(changes, cache, environ, marker, open_files, guard.add, guard.remove, held_values)
+    fleet = Fleet(changes, cache, environ, marker, inherited, guard.add, guard.remove, held_values)
     broker = Broker(
         config=Config(),
         fleet=fleet,
@@ -246,13 +250,14 @@ async def _look_after(
     doors: Doors,
     endpoint: Endpoint,
     watch: Watch | None,
+    inherited: Inherited,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """What goes on beside sessions and servers."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(agents.announce, broker)
-        nursery.start_soon(announce.announce, broker)
+        nursery.start_soon(announce.announce, broker, inherited)
         nursery.start_soon(broker.approvals.run)
         nursery.start_soon(pinning.keep, broker)
         nursery.start_soon(_follow_agents, broker, doors, endpoint)

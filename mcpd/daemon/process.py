@@ -14,15 +14,18 @@ M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 
 
-def conceal() -> None:
+def conceal() -> int:
     """Keep other processes of the user out of our memory and environment; private files by default.
+
+    Returns the former umask, which children get back: what a server writes is its user's, not ours.
 
     Not inherited over exec: a server's environment stays readable to the user's processes.
     """
-    os.umask(0o077)
+    umask = os.umask(0o077)
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    return umask
 
 
 def rename(name: str) -> None:

@@ -29,6 +29,18 @@ class Launch(msgspec.Struct, frozen=True):
     cwd: str
 
 
+class Inherited(msgspec.Struct, frozen=True):
+    """What the daemon has changed of its own process, as it was before: its children get it back."""
+
+    open_files: int | None = None
+    """The soft limit; None for the daemon's own."""
+    umask: int = -1
+    """-1 for the daemon's own."""
+
+
+AS_IT_IS = Inherited()
+
+
 class ConnectFailed(Exception):
     """An attempt to reach a server ended without a connection.
 

@@ -24,7 +24,7 @@ from mcpd.processes import MARKER
 from mcpd.protocol.framing import LineBuffer
 from mcpd.protocol.revisions import Revision
 from mcpd.transport import sweep
-from mcpd.transport.base import ConnectFailed, Ending, Launch, Receiver
+from mcpd.transport.base import ConnectFailed, Ending, Inherited, Launch, Receiver
 from mcpd.transport.lines import LineWriter
 from mcpd.transport.reader import Reader
 
@@ -119,12 +119,9 @@ class Stdio:
         ring: StderrRing,
         nursery: trio.Nursery,
         reader: Reader,
-        open_files: int | None,
+        inherited: Inherited,
     ) -> Stdio:
-        """Start the process; `run` must follow at once. `open_files`: the soft limit it gets.
-
-        Raises ConnectFailed.
-        """
+        """Start the process; `run` must follow at once. Raises ConnectFailed."""
         ours, theirs = _pipes()
         try:
             process = await trio.lowlevel.open_process(
@@ -135,6 +132,7 @@ class Stdio:
                 cwd=launch.cwd,
                 env=launch.env,
                 start_new_session=True,
+                umask=inherited.umask,
             )
         except OSError as e:
             _close(ours)
@@ -144,8 +142,8 @@ class Stdio:
             raise
         finally:
             _close(theirs)
-        if open_files is not None:
-            _limit_files(process.pid, open_files)
+        if inherited.open_files is not None:
+            _limit_files(process.pid, inherited.open_files)
         return cls(process, ours, launch.env[MARKER], ring, nursery, reader)
 
     @property

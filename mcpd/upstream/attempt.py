@@ -15,7 +15,7 @@ from mcpd.config.accepted import Launched
 from mcpd.config.spec import Server
 from mcpd.protocol.abilities import Ability
 from mcpd.secrets.held import HeldValues
-from mcpd.transport.base import ConnectFailed
+from mcpd.transport.base import ConnectFailed, Inherited
 from mcpd.transport.pending import Asker, Deadlines
 from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import StderrRing, Stdio
@@ -47,7 +47,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     reader: Reader
     changes: Changes
     cache: CatalogCache
-    open_files: int | None
+    inherited: Inherited
+    """What children get, where the daemon has something else."""
     held_values: HeldValues
     """Takes out of a server's words what nobody is to read (n17)."""
     spawned: Callable[[int], None]
@@ -138,7 +139,7 @@ class Attempt:
         around = self._around
         self.marker = marker = f"{around.marker}{next(around.spawns)}."
         plan = launch.plan(self.server, around.environ, marker)
-        process = await Stdio.spawn(plan, self._ring, self._nursery, around.reader, around.open_files)
+        process = await Stdio.spawn(plan, self._ring, self._nursery, around.reader, around.inherited)
         link = Link(process, opening, around.deadlines, self._noticed, self._remark, relay=self._relay)
         self._nursery.start_soon(self._run, process, link)
         self._started(process.pid)

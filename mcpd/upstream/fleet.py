@@ -24,6 +24,7 @@ from mcpd.config.spec import Config, Faulty, Instance, Server
 from mcpd.errors import Failure
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.secrets.held import HeldValues
+from mcpd.transport.base import AS_IT_IS, Inherited
 from mcpd.transport.pending import Asker, Deadlines
 from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import STDERR_LINES
@@ -61,12 +62,12 @@ class Fleet:
         cache: CatalogCache,
         environ: Mapping[str, str],
         marker: str,
-        open_files: int | None = None,
+        inherited: Inherited = AS_IT_IS,
         spawned: Callable[[int], None] = lambda pid: None,
         ended: Callable[[int], None] = lambda pid: None,
         held_values: HeldValues | None = None,
     ) -> None:
-        """`marker`: prefix of the marker of every child; `open_files`: the soft limit children get;
+        """`marker`: prefix of the marker of every child; `inherited`: what children get;
         `spawned` and `ended` are told the pid of each server process, for who must know when mcpd dies;
         `held_values` takes out of servers' words what nobody is to read (n17)."""
         self.changes = changes
@@ -88,7 +89,7 @@ class Fleet:
             reader=self.reader,
             changes=changes,
             cache=cache,
-            open_files=open_files,
+            inherited=inherited,
             spawned=spawned,
             ended=ended,
             sole=lambda server, scope: self.sole(server, scope),

@@ -18,6 +18,7 @@ from mcpd.consent.approvals import Open
 from mcpd.daemon import announce
 from mcpd.daemon.announce import facts, find_desktop, notice
 from mcpd.policy.card import lay_out
+from mcpd.transport.base import Inherited
 from tests.conftest import Home
 from tests.consent.asked import question
 from tests.control.world import World, running, write_config
@@ -135,6 +136,17 @@ async def test_both_are_told_of_each_question_once(home: Home, real_clock: None,
             await ask(world, agent="other")
             assert await told.line() == "a b $HOME;"
             assert json.loads(await told.line())["agent"] == "other"
+
+
+async def test_a_program_gets_the_users_umask(home: Home, real_clock: None, tmp_path: Path) -> None:
+    async with Pipe(tmp_path / "told") as told:
+        program = script(tmp_path / "mine", f"umask > {told.path}")
+        write_config(home, f'[defaults]\nnotify = ["{program}"]\n')
+        async with running(home) as world:
+            world.nursery.start_soon(announce.announce, world.broker, Inherited(umask=0o027))
+            await trio.testing.wait_all_tasks_blocked()
+            await ask(world)
+            assert await told.line() == "0027"
 
 
 class Told(logging.Handler):

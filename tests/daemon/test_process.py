@@ -17,10 +17,11 @@ def test_conceal_closes_memory_and_new_files_to_others() -> None:
     program = """
 import ctypes, os
 from mcpd.daemon import process
-process.conceal()
+os.umask(0o027)
+print(oct(process.conceal()))
 print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), oct(os.umask(0)))  # PR_GET_DUMPABLE
 """
-    assert said(program) == ["0", "0o77"]
+    assert said(program) == ["0o27", "0", "0o77"]
 
 
 def test_the_limit_of_open_files_is_raised_and_the_former_one_told() -> None:

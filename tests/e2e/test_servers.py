@@ -58,6 +58,19 @@ def test_an_eager_server_starts_with_the_daemon(daemon: Daemon, log: Path) -> No
     assert connected(daemon)["pid"] == heard(log, "start")[0]["pid"]
 
 
+def test_what_a_server_writes_is_not_made_private(daemon: Daemon, log: Path) -> None:
+    """It gets the umask with which mcpd was started; mcpd's own files stay its user's alone."""
+    server = {"command": "sh", "args": ["-c", f"umask > {log}"], "start": "eager"}
+    daemon.server("writer", server)
+    daemon.proc = daemon.spawn(umask=0o002)
+    until(daemon.answers)
+    assert until(lambda: log.read_text() if log.exists() else "") == "0002\n"
+    assert log.stat().st_mode & 0o777 == 0o664
+    ours = [path for path in (daemon.home.state / "mcpd").rglob("*") if path.is_file()]
+    assert ours
+    assert {path.stat().st_mode & 0o077 for path in ours} == {0}
+
+
 def test_a_failing_eager_server_stops_nobody(daemon: Daemon, log: Path) -> None:
     daemon.server("broken", {"command": "no-such-command-xyz", "start": "eager"})
     daemon.server("lively", lively(log, start="eager"))

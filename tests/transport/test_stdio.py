@@ -18,7 +18,7 @@ import trio
 
 from mcpd.processes import MARKER
 from mcpd.transport import stdio, sweep
-from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Launch, Unanswered
+from mcpd.transport.base import AS_IT_IS, ConnectFailed, ConnectionLost, Ending, Inherited, Launch, Unanswered
 from mcpd.transport.reader import Reader
 from mcpd.transport.stdio import StderrRing, Stdio
 
@@ -65,7 +65,7 @@ class Child:
 
 
 @asynccontextmanager
-async def running(script: str, *argv: str, open_files: int | None = None) -> AsyncIterator[Child]:
+async def running(script: str, *argv: str, inherited: Inherited = AS_IT_IS) -> AsyncIterator[Child]:
     """A Python script as the child; it is stopped at the end, and nothing may be left of it."""
     ring = StderrRing()
     env = {MARKER: f"{OWNER}{os.urandom(4).hex()}.", "PATH": os.environ["PATH"]}
@@ -76,7 +76,7 @@ async def running(script: str, *argv: str, open_files: int | None = None) -> Asy
     async with trio.open_nursery() as outer:
         outer.start_soon(reader.run)
         async with trio.open_nursery() as nursery:
-            process = await Stdio.spawn(launch, ring, nursery, reader, open_files)
+            process = await Stdio.spawn(launch, ring, nursery, reader, inherited)
             child = Child(process, ring)
             nursery.start_soon(process.run, child)
             yield child
@@ -228,9 +228,21 @@ async def test_a_child_gets_its_own_limit_of_open_files(real_clock: None) -> Non
         "import resource, sys; sys.stdin.readline()\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True)"
     )
-    async with running(script, open_files=77) as child:
+    async with running(script, inherited=Inherited(open_files=77)) as child:
         child.process.write(b"\n")
         assert await child.line() == b"77"
+
+
+async def test_a_child_gets_its_own_umask(real_clock: None) -> None:
+    script = "import os, sys; sys.stdin.readline(); print(oct(os.umask(0)), flush=True)"
+    before = os.umask(0o077)
+    try:
+        async with running(script, inherited=Inherited(umask=0o027)) as child:
+            child.process.write(b"\n")
+            assert await child.line() == b"0o27"
+        assert os.umask(0o077) == 0o077
+    finally:
+        os.umask(before)
 
 
 async def test_a_child_inherits_no_descriptors_and_leads_a_session_of_its_own(real_clock: None) -> None:
@@ -266,7 +278,7 @@ async def test_what_cannot_be_started_leaves_nothing_open(
     async with trio.open_nursery() as nursery:
         launch = Launch((str(path),), {MARKER: OWNER}, "/")
         with pytest.raises(ConnectFailed) as caught:
-            await Stdio.spawn(launch, StderrRing(), nursery, reader, None)
+            await Stdio.spawn(launch, StderrRing(), nursery, reader, AS_IT_IS)
     assert (caught.value.reason, caught.value.lasting) == (reason, lasting)
     assert str(path) in caught.value.message
     assert os.listdir("/proc/self/fd") == before
