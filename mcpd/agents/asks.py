@@ -153,7 +153,7 @@ class Asks:
             shown = self._redacted(asks.shown(server, question, name))
             if len(self._open) >= OPEN:
                 raise Refused(_INTERNAL, "the client is being asked too much at once")
-            if question.method != ROOTS:
+            if not self._knows(request, question):
                 spend()
             theirs = asks.visit_of(question) if visit is not None and name else ""
             if theirs and visit is not None:
@@ -163,6 +163,10 @@ class Asks:
             self.record(request, shown_now, "refused", because=e.message, decision="deny")
             raise
         return Shown(server, shown, trio.current_time())
+
+    def _knows(self, request: About, question: Question) -> bool:
+        """Whether the answer is what the agent has said before: then the question does not reach it."""
+        return question.method == ROOTS and self._roots is not None and not request.stateless
 
     def _redacted(self, question: Question) -> Question:
         """The question without what mcpd holds and what looks like a secret (n17). An address to go to keeps
@@ -234,7 +238,7 @@ class Asks:
         except Refused as e:
             ask.refuse(e.code, e.message)
             return
-        if ask.question.method == ROOTS and self._roots is not None:
+        if self._roots is not None and self._knows(request, ask.question):
             self.record(request, shown, "ok", because="as the agent has said before")
             ask.answer(self._roots)
             return
@@ -249,7 +253,7 @@ class Asks:
 
     async def ask(self, request: About, shown: Shown) -> Settled:
         """Ask the agent and wait. Raises Refused where it answers with an error, or not at all."""
-        if shown.question.method == ROOTS and self._roots is not None:
+        if self._roots is not None and self._knows(request, shown.question):
             self.record(request, shown, "ok", because="as the agent has said before")
             return Settled(self._roots, "ok")
         answers: list[Settled | Refused] = []

@@ -469,6 +469,25 @@ async def test_twenty_questions_an_hour(home: Home, monkeypatch: pytest.MonkeyPa
         assert "accept" in text(await agent.call("s__do", {}))
 
 
+async def asks_roots(server: Asking, params: Json, ident: Any) -> str:
+    try:
+        return json.dumps(await server.ask("roots/list", {}))
+    except Refused as e:
+        return f"refused {e.code}: {e}"
+
+
+@pytest.mark.parametrize("modern", [False, True])
+async def test_folders_count_as_questions_where_they_reach_an_agent(
+    home: Home, monkeypatch: pytest.MonkeyPatch, modern: bool
+) -> None:
+    """n03 counts what a server asks of agents. What mcpd knows already it says itself, however often."""
+    async with open_room(home, monkeypatch, 2, s=Asking(asks_roots)) as room:
+        agents = [await room.agent(name, agree, modern=modern) for name in "abc"]
+        for agent in agents[:2] if modern else [agents[0]] * 5 + [agents[1]]:
+            assert "file:///home/me" in text(await agent.call("s__do", {}))
+        assert "2 questions an hour" in text(await agents[2].call("s__do", {}))
+
+
 # ------------------------------------------------------------------------ visits
 
 

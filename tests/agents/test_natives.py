@@ -301,8 +301,13 @@ async def test_what_is_done_is_in_the_journal_under_its_method(home: Home, real_
         await agent.ask("prompts/get", {"name": "books__greet"})
         await agent.call("books__read_resource", uri="note:///1")
         await agent.call("books__list_prompts")
+        # These two come to their servers by words of mcpd's own, together with those of other agents.
+        await agent.ask("resources/unsubscribe", {"uri": "mcpd://books/note:///1"})
+        await agent.ask("logging/setLevel", {"level": "error"})
         found = [(entry.method, entry.tool) for entry in await stage.journal(outcome="ok")]
         assert found == [
+            ("logging/setLevel", ""),
+            ("resources/unsubscribe", "read_resource"),
             ("prompts/list", "list_prompts"),
             ("resources/read", "read_resource"),
             ("prompts/get", "get_prompt"),

@@ -22,6 +22,7 @@ async def set_level(session: Session, request: Request) -> bytes:
         raise Failure("invalid_params", f'"{level[:60]}" is no log level', levels=list(LEVELS))
     session.notices.set_level(LEVELS.index(level))
     await _told(request, wanted(session.broker, session.key))
+    request.record(f'log messages from level "{level}" on')
     return b"{}"
 
 

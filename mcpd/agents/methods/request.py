@@ -11,6 +11,7 @@ import trio
 
 from mcpd.agents.parked import Call
 from mcpd.agents.session import Session
+from mcpd.journal import Entry
 from mcpd.protocol import abilities, dialect, extensions
 from mcpd.protocol.abilities import Ability
 from mcpd.protocol.jsonrpc import Message
@@ -62,6 +63,25 @@ class Request(msgspec.Struct, eq=False):
     @property
     def params(self) -> bytes:
         return bytes(self.message.params)
+
+    def record(self, because: str) -> None:
+        """That it was done; for what has nothing to decide and reaches servers by words of mcpd's (n12)."""
+        caller, row = self.by.caller, self.row
+        self.by.broker.journal.record(
+            Entry(
+                session=caller.session,
+                agent=caller.agent,
+                pid=caller.pid,
+                exe=caller.exe,
+                server=row.upstream.name if row is not None else "",
+                destination=row.destination if row is not None else "",
+                tool=row.tool.name if row is not None else "",
+                method=self.message.method,
+                because=because,
+                outcome="ok",
+                request_bytes=len(self.params),
+            )
+        )
 
     # -------------------------------------------------- what a server is told
 

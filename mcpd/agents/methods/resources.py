@@ -65,6 +65,7 @@ async def unsubscribe(session: Session, request: Request) -> bytes:
     params = read_params(request.params, UriParams)
     row, own = await find(session, request, params.uri, "resources/subscribe")
     row.upstream.wishes.unwatch(session.id, own)
+    request.record("ends what was allowed")
     return b"{}"
 
 
