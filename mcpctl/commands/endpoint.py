@@ -27,6 +27,9 @@ def endpoint(options: Namespace) -> int:
         say_token(found)
     else:
         say_status(found)
+        if options.port == 0 and found["urls"]:
+            # One that it had already serves as well: hosts that know it need not be told of another.
+            output.note(f"port {found['port']} until mcpd ends; any free one at each start from then on")
     return DONE
 
 

@@ -14,7 +14,7 @@ PORT = 6273
 
 class EnableEndpoint(Params, frozen=True, kw_only=True):
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
-    """Absent: the one it had last, or 6273. 0: another free one at each start."""
+    """Absent: the one it had last, or 6273. 0: another free one at each start; where it listens it stays."""
 
 
 class AgentToken(Params, frozen=True, kw_only=True):

@@ -60,4 +60,6 @@ class ResourceRead(msgspec.Struct, frozen=True, kw_only=True):
     """The server's own."""
     result: msgspec.Raw
     """The ReadResourceResult."""
+    cut: bool
+    """Whether anything of it was left out (a18)."""
     duration: float

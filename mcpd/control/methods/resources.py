@@ -92,6 +92,7 @@ async def read(operator: Operator, params: ReadResource) -> ResourceRead:
             server=row.upstream.name,
             uri=own,
             result=msgspec.Raw(result.text),
+            cut=result.cut,
             duration=perf_counter() - began,
         )
     raise lists.late(row.upstream.name, limit)

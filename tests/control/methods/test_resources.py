@@ -82,8 +82,18 @@ async def test_a_read(home: Home, real_clock: None, params: dict[str, Any]) -> N
         assert (read["server"], read["uri"]) == ("books", "note:///7")
         assert read["result"]["contents"][0]["text"] == "note 7"
         assert read["duration"] > 0
+        assert read["cut"] is False
         [entry] = [each for each in (await world.broker.journal.query()).entries if each.kind == "request"]
         assert (entry.method, entry.tool, entry.outcome) == ("resources/read", "read_resource", "ok")
+
+
+async def test_a_read_says_that_it_is_not_all_there(home: Home, real_clock: None) -> None:
+    write_config(home, "[defaults]\nmax_result = 4\n")
+    write_server(home, "books", **library())
+    async with running(home) as world:
+        read = await (await world.operator()).call("resources.read", uri="mcpd://books/note:///7")
+        assert read["cut"] is True
+        assert read["result"]["contents"][0]["text"] == "note"
 
 
 @pytest.mark.parametrize(

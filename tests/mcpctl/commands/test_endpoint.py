@@ -72,6 +72,14 @@ def test_changes(daemon: Control, folder: Path, words: list[str], method: str, p
     assert (daemon.requests[-1]["method"], daemon.requests[-1]["params"]) == (method, params)
 
 
+def test_any_free_port_is_said_to_be_another_at_each_start(daemon: Control, folder: Path) -> None:
+    """Where it listens already it goes on there, and `--port 0` seemed to do nothing."""
+    daemon.answers["endpoint.enable"] = ON
+    done = run(folder, "endpoint", "enable", "--port", "0")
+    assert f"port {ON['port']} until mcpd ends; any free one at each start" in done.stderr
+    assert "at each start" not in run(folder, "endpoint", "enable").stderr
+
+
 @pytest.mark.parametrize(("words", "rotate"), [([], False), (["--rotate"], True)])
 def test_the_token_alone_is_the_answer(daemon: Control, folder: Path, words: list[str], rotate: bool) -> None:
     daemon.answers["endpoint.token"] = {**TOKEN, "replaced": rotate}

@@ -29,8 +29,9 @@ def entry(uri: str = "note:///1", **fields: Any) -> dict[str, Any]:
     }
 
 
-def answer(*contents: Any) -> dict[str, Any]:
-    return {"server": "fs", "uri": "note:///1", "duration": 0.1, "result": {"contents": list(contents)}}
+def answer(*contents: Any, cut: bool = False) -> dict[str, Any]:
+    result = {"contents": list(contents)}
+    return {"server": "fs", "uri": "note:///1", "duration": 0.1, "result": result, "cut": cut}
 
 
 def test_the_list_has_resources_and_templates(daemon: Control, folder: Path) -> None:
@@ -109,7 +110,73 @@ def test_a_cut_text_is_said_beside_it(daemon: Control, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["read"], ["list", "note:///1"], ["write", "x:y"], ["read", "x:y", "--agent", "coder"]]
+    ("part", "saved"),
+    [
+        ({"blob": "AP8KDQ==", "mimeType": "image/png"}, b"\0\xff\n\r"),
+        ({"text": "\u00e9\r\n\x1b[2J"}, b"\xc3\xa9\r\n\x1b[2J"),
+        ({"blob": ""}, b""),
+    ],
+)
+def test_a_resource_is_saved_as_it_is(daemon: Control, folder: Path, part: Any, saved: bytes) -> None:
+    daemon.answers["resources.read"] = answer(part)
+    file = folder / "saved"
+    done = run(folder, "resources", "read", "x:y", "--output", str(file))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"saved {len(saved)} bytes to {file}" in done.stderr
+    assert file.read_bytes() == saved
+
+
+def test_a_file_that_is_there_is_replaced_on_a_word_alone(daemon: Control, folder: Path) -> None:
+    daemon.answers["resources.read"] = answer({"text": "new"})
+    file, link = folder / "saved", folder / "link"
+    file.write_text("precious")
+    link.symlink_to(folder / "nowhere")
+    for there in (file, link):
+        done = run(folder, "resources", "read", "x:y", "-o", str(there))
+        assert (done.returncode, "it exists" in done.stderr, "--force" in done.stderr) == (1, True, True)
+    assert not daemon.requests, "nothing is read in vain"
+    assert file.read_text() == "precious"
+    assert run(folder, "resources", "read", "x:y", "-o", str(file), "--force").returncode == 0
+    assert file.read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (answer({"text": "[binary image/png: ~9000000 bytes]"}, cut=True), "left out"),
+        (answer({"text": "a"}, {"text": "b"}), "2 parts"),
+        (answer(), "0 parts"),
+        (answer("odd"), "parts"),
+        (answer({"blob": "not base64!"}), "base64"),
+        (answer({"uri": "x:y"}), "base64"),
+    ],
+)
+def test_what_is_not_all_there_is_not_saved(daemon: Control, folder: Path, found: Any, why: str) -> None:
+    daemon.answers["resources.read"] = found
+    done = run(folder, "resources", "read", "x:y", "-o", str(folder / "saved"))
+    assert done.returncode == 1
+    assert why in done.stderr
+    assert not (folder / "saved").exists()
+
+
+def test_a_file_that_cannot_be_written(daemon: Control, folder: Path) -> None:
+    daemon.answers["resources.read"] = answer({"text": "x"})
+    done = run(folder, "resources", "read", "x:y", "-o", str(folder / "no" / "such"))
+    assert done.returncode == 1
+    assert "no such file or directory" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["read"],
+        ["list", "note:///1"],
+        ["write", "x:y"],
+        ["read", "x:y", "--agent", "coder"],
+        ["list", "--output", "x"],
+        ["read", "x:y", "--force"],
+        ["read", "x:y", "--json", "--output", "x"],
+    ],
 )
 def test_usage(daemon: Control, folder: Path, words: list[str]) -> None:
     assert run(folder, "resources", *words).returncode == 2
