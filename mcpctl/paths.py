@@ -65,15 +65,25 @@ def find(socket: str | None, environ: Mapping[str, str], uid: int) -> Place:
 
 def state_folder(environ: Mapping[str, str]) -> str:
     """Where the daemon keeps its log and databases."""
-    return absolute(environ, "XDG_STATE_HOME", f"{home()}/.local/state") + "/mcpd"
+    return (absolute(environ, "XDG_STATE_HOME", "") or f"{home(environ)}/.local/state") + "/mcpd"
 
 
 def config_folder(environ: Mapping[str, str]) -> str:
-    return absolute(environ, "XDG_CONFIG_HOME", f"{home()}/.config") + "/mcpd"
+    return (absolute(environ, "XDG_CONFIG_HOME", "") or f"{home(environ)}/.config") + "/mcpd"
 
 
-def home() -> str:
-    return os.path.expanduser("~")
+def home(environ: Mapping[str, str]) -> str:
+    """As the daemon sees it: where the environment has none, the account's. Raises CallError `usage`."""
+    said = environ.get("HOME")
+    if said:
+        return said
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        message = f"cannot find a home folder: HOME is not set, and no account has the number {os.getuid()}"
+        raise CallError("usage", message) from None
 
 
 def absolute(environ: Mapping[str, str], name: str, default: str) -> str:

@@ -14,7 +14,7 @@ import sys
 import time
 
 from mcpctl.errors import CallError
-from mcpctl.paths import state_folder
+from mcpctl.paths import config_folder, home, state_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from mcpctl.paths import Place
 
     T = TypeVar("T")
+
+SOCKET_UNIT = "mcpd.socket"
+
+#: The folders of a user's files, where they are not in the home folder.
+FOLDERS = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
 
 #: Seconds until a daemon that was started must answer: imports take 0.3 s on a quiet machine.
 LIMIT = 15.0
@@ -52,7 +57,7 @@ def ensure(place: Place, attempt: Callable[[], T | None], *, spawn: bool = True)
     if place.explicit or not allowed:
         found = wait_while_starting(place, attempt, deadline)
         if found is None:
-            raise not_running(place, "" if place.explicit else "start it with: mcpd run")
+            raise not_running(place, "" if place.explicit else f"start it with: {by_hand(place)}")
         return found
     make_folder(place.folder)
     lock = take_lock(place, deadline)
@@ -61,6 +66,7 @@ def ensure(place: Place, attempt: Callable[[], T | None], *, spawn: bool = True)
         if found is None and lock_held(f"{place.folder}/lock"):
             raise not_running(place, "a daemon owns this folder and does not answer")
         if found is None:
+            say_whose_home(os.environ)
             found = wait_for(attempt, deadline, launch(place))
     finally:
         os.close(lock)
@@ -69,6 +75,25 @@ def ensure(place: Place, attempt: Callable[[], T | None], *, spawn: bool = True)
         where = f"its log: {log}" if os.path.isfile(log) else "to see why: mcpd run"
         raise not_running(place, f"it was started and did not answer; {where}")
     return found
+
+
+def by_hand(place: Place) -> str:
+    """The command by which a person starts it."""
+    own = os.path.dirname(config_folder(os.environ))
+    folders = (f"{own}/systemd/user", "/etc/systemd/user", "/usr/lib/systemd/user")
+    if manager_serves(place, os.environ) and any(os.path.exists(f"{each}/{SOCKET_UNIT}") for each in folders):
+        return f"systemctl --user start {SOCKET_UNIT}"
+    return "mcpd run"
+
+
+def say_whose_home(environ: Mapping[str, str]) -> None:
+    """Where nothing says whose files a new daemon takes, they are the account's: that is said."""
+    if not environ.get("HOME") and not all(map(environ.get, FOLDERS)):
+        from mcpctl import output
+
+        output.note(
+            f"HOME is not set: mcpd starts with the files in {home(environ)}, the home of this account"
+        )
 
 
 def forbidden(environ: Mapping[str, str]) -> bool:
@@ -192,7 +217,7 @@ def launch(place: Place) -> int | None:
     """Start the daemon by the best way there is. Returns a pidfd where it is a process of our making."""
     environment = daemon_environment(os.environ, place)
     if manager_serves(place, os.environ):
-        if run(["systemctl", "--user", "start", "mcpd.socket"]):
+        if run(["systemctl", "--user", "start", SOCKET_UNIT]):
             return None
         settings = [f"--setenv={name}={value}" for name, value in environment.items()]
         if run([*TRANSIENT, *settings, *daemon_command()]):
@@ -246,7 +271,7 @@ def manager_serves(place: Place, environ: Mapping[str, str]) -> bool:
 def daemon_environment(environ: Mapping[str, str], place: Place) -> dict[str, str]:
     """The part of the caller's environment that a daemon may inherit, and where its sockets go."""
     kept = {name: value for name, value in environ.items() if name in ALLOWED or name.startswith(PREFIXES)}
-    return {**kept, "MCPD_RUNTIME_DIR": place.folder}
+    return {**kept, "HOME": home(environ), "MCPD_RUNTIME_DIR": place.folder}
 
 
 def log_file(environ: Mapping[str, str]) -> str:

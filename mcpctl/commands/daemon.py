@@ -79,7 +79,15 @@ def problem_text(problem: Any) -> str:
 def status(options: Namespace) -> int:
     """Show what the daemon is, serves and misses; exit code 3 when it does not run."""
     where = place(options)
-    with reach(options, spawn=False) as mcpd:
+    try:
+        mcpd = reach(options, spawn=False)
+    except CallError as error:
+        from mcpctl.start import forbidden
+
+        if error.kind == "not_running" and not (where.explicit or options.no_spawn or forbidden(os.environ)):
+            error.hint = "the next command that needs it starts it: mcpctl list"
+        raise
+    with mcpd:
         found, text = mcpd.request("daemon.status", timeout=options.timeout or QUICK)
     if options.json:
         output.say_json(text)

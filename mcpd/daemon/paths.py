@@ -103,7 +103,11 @@ def settle() -> Paths:
 def _user(uid: int) -> str:
     import pwd  # only for a service without HOME
 
-    return pwd.getpwuid(uid).pw_name
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        message = f"cannot find a home folder: HOME is not set, and no account has the number {uid}"
+        raise Failure("refused", message) from None
 
 
 def _base(environ: Mapping[str, str], name: str, default: str) -> str:

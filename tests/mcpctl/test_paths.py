@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from mcpctl import paths
 from mcpctl.errors import CallError
 from mcpd.daemon import paths as daemon_paths
+from mcpd.errors import Failure
 
 UID = 4294967293
 """No such user, so that no /run/user folder of the machine matters."""
@@ -35,8 +37,8 @@ UID = 4294967293
     ],
 )
 def test_find(socket: str | None, environ: dict[str, str], control: str, moved_by: str) -> None:
-    place = paths.find(socket, environ, UID)
-    assert (place.control, place.moved_by) == (control.format(home=os.path.expanduser("~")), moved_by)
+    place = paths.find(socket, {"HOME": "/h", **environ}, UID)
+    assert (place.control, place.moved_by) == (control.format(home="/h"), moved_by)
     assert place.explicit == (moved_by in ("MCPD_SOCKET", "--socket"))
 
 
@@ -50,13 +52,32 @@ def test_find(socket: str | None, environ: dict[str, str], control: str, moved_b
         {"MCPD_RUNTIME_DIR": "/m/"},
     ],
 )
-def test_the_daemon_agrees(environ: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(folder))
-    theirs = daemon_paths.resolve({"HOME": str(folder), **environ}, UID)
+def test_the_daemon_agrees(environ: dict[str, str], folder: Path) -> None:
+    environ = {"HOME": str(folder), **environ}
+    theirs = daemon_paths.resolve(environ, UID)
     ours = paths.find(None, environ, UID)
     assert ours.control == theirs.control_socket
     assert ours.agent("coder") == theirs.agent_socket("coder")
     assert paths.state_folder(environ) == theirs.state
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOME": ""}])
+def test_without_a_home_in_the_environment_it_is_the_accounts(environ: dict[str, str]) -> None:
+    account = pwd.getpwuid(os.getuid()).pw_dir
+    assert paths.state_folder(environ) == f"{account}/.local/state/mcpd"
+    assert paths.config_folder(environ) == f"{account}/.config/mcpd"
+    theirs = daemon_paths.resolve(environ, os.getuid())
+    assert (theirs.state, theirs.config) == (paths.state_folder(environ), paths.config_folder(environ))
+
+
+def test_an_account_that_does_not_exist_has_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that is run under any number. A folder called `~` is not what anybody means."""
+    monkeypatch.setattr(os, "getuid", lambda: UID)
+    with pytest.raises(CallError, match="HOME is not set"):
+        paths.state_folder({})
+    with pytest.raises(Failure, match="HOME is not set"):
+        daemon_paths.resolve({}, UID)
+    assert paths.state_folder({"XDG_STATE_HOME": "/s"}) == "/s/mcpd"
 
 
 def test_a_relative_runtime_folder_is_refused() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pwd
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,6 +183,63 @@ def test_a_log_that_cannot_exist_is_not_named(folder: Path) -> None:
         )
         assert word in done.stdout, done
         assert ("mcpd.log" in done.stdout) == (word == "mcpd.log")
+
+
+def started(folder: Path, environ: dict[str, str]) -> dict[str, Any]:
+    """What a daemon that mcpctl starts with this environment gets, and what mcpctl says meanwhile."""
+    report = folder / "report"
+    driver = (
+        "import sys\n"
+        "from mcpctl import paths, start\n"
+        "program, report, folder = sys.argv[1:]\n"
+        "start.daemon_command = lambda: [sys.executable, '-I', '-c', program, report]\n"
+        "start.manager_serves = lambda *_: False\n"
+        "start.log_file = lambda environ: folder + '/log'\n"
+        "try:\n"
+        "    start.ensure(paths.Place(folder + '/run', 'test'), lambda: None)\n"
+        "except start.CallError:\n"
+        "    pass"
+    )
+    caller = subprocess.run(
+        [sys.executable, "-I", "-c", driver, STAND_IN, str(report), str(folder)],
+        env={"PATH": os.environ["PATH"], **environ},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+    )
+    return {**json.loads(report.read_text()), "said": caller.stderr}
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOME": ""}])
+def test_whose_home_a_daemon_takes_is_said_where_nothing_names_it(
+    folder: Path, environ: dict[str, str]
+) -> None:
+    seen = started(folder, environ)
+    account = pwd.getpwuid(os.getuid()).pw_dir
+    assert f"HOME is not set: mcpd starts with the files in {account}" in seen["said"]
+    assert seen["environ"]["HOME"] == account, "its servers have the same one"
+
+
+def test_nothing_is_said_where_something_names_it(folder: Path) -> None:
+    assert started(folder, {"HOME": str(folder)})["said"] == ""
+    (folder / "report").unlink()
+    assert started(folder, dict.fromkeys(start.FOLDERS, str(folder)))["said"] == ""
+
+
+def test_the_command_that_starts_it_is_the_units_where_they_are_installed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = paths.Place(str(folder / "mcpd"))
+    monkeypatch.setattr(start, "manager_serves", lambda *_: True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    assert start.by_hand(place) == "mcpd run"
+    units = folder / "systemd" / "user"
+    units.mkdir(parents=True)
+    (units / "mcpd.socket").touch()
+    assert start.by_hand(place) == "systemctl --user start mcpd.socket"
+    monkeypatch.setattr(start, "manager_serves", lambda *_: False)
+    assert start.by_hand(place) == "mcpd run", "the manager would start another"
 
 
 def test_nothing_is_started_for_a_named_socket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

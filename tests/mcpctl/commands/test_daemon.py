@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcpctl.harness import LIMIT, Control, Hang, Hangup, Refusal, run, server
+from tests.mcpctl.harness import LIMIT, Control, Hang, Hangup, Refusal, environment, run, server
 
 STATUS: dict[str, Any] = {
     "version": "0.1.0",
@@ -110,6 +110,15 @@ def test_stop_waits_for_the_end(daemon: Control, folder: Path, answer: Any) -> N
     with process:
         assert run(folder, "stop").returncode == 0
         process.wait(LIMIT)
+
+
+def test_the_state_of_no_daemon_names_what_starts_it(folder: Path) -> None:
+    """Nobody has to start it; who forbids that gets the command that does."""
+    done = run(folder, "status", environ=environment(folder, MCPD_NO_SPAWN=""))
+    assert (done.returncode, "the next command that needs it starts it" in done.stderr) == (3, True)
+    for words, forbidden in ((("status", "--no-spawn"), ""), (("status",), "1")):
+        done = run(folder, *words, environ=environment(folder, MCPD_NO_SPAWN=forbidden))
+        assert (done.returncode, "start it with: mcpd run" in done.stderr) == (3, True)
 
 
 def test_a_daemon_of_another_api_can_be_stopped(daemon: Control, folder: Path) -> None:
