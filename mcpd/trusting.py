@@ -55,6 +55,14 @@ def _trustable(broker: Broker, name: str) -> Server:
     return server
 
 
+def can_be_trusted(broker: Broker, name: str) -> bool:
+    """Whether `trust` would change anything: the server is not trusted, and may be."""
+    try:
+        return not broker.trust.trusted(_trustable(broker, name))
+    except Failure:
+        return False
+
+
 async def untrust(broker: Broker, name: str) -> None:
     """Believe it no more, wherever it leads. Raises Failure `no_such_server`, `refused`, `not_writable`."""
     async with broker.editing:

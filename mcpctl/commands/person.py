@@ -21,8 +21,17 @@ if TYPE_CHECKING:
 
     from mcpctl.client import Client
 
-KEYS = "y yes, once   n no   g give a grant   t trust the server's labels   ? explain   s skip   q quit"
-SESSION = "a yes to this tool, until the agent's session ends   "
+#: What can be answered, and when that counts.
+KEYS = (
+    ("a", "yes to this tool, until the agent's session ends"),
+    ("y", "yes, once"),
+    ("n", "no"),
+    ("g", "give a grant"),
+    ("t", "trust the server's labels"),
+    ("?", "explain"),
+    ("s", "skip"),
+    ("q", "quit"),
+)
 
 #: The ends of a grant that are offered.
 LASTING: tuple[tuple[str, dict[str, object]], ...] = (
@@ -82,17 +91,17 @@ def settle(mcpd: Client, approval: Any) -> bool | None:
     """
     if not show(approval):
         return None
-    session = bool(approval["agent"]) and not approval["once_only"]
-    keys = f"{SESSION if session else ''}{KEYS}"
+    keys = offered(approval)
     while True:
-        match ask(f"{keys}\n> "):
+        key = ask("   ".join(f"{key} {what}" for key, what in KEYS if key in keys) + "\n> ")
+        match key if key in keys else "":
             case "y":
                 mcpd.call("approvals.approve", {"id": approval["id"], "seen": approval["seen"]}, QUICK)
                 return True
             case "n":
                 mcpd.call("approvals.deny", {"id": approval["id"]}, QUICK)
                 return False
-            case "a" if session:
+            case "a":
                 if grant(mcpd, approval, {"lifespan": "session", "session": approval["session"]}):
                     return True
             case "g":
@@ -108,6 +117,16 @@ def settle(mcpd: Client, approval: Any) -> bool | None:
                 return None
             case "q":
                 raise Quit
+
+
+def offered(approval: Any) -> set[str]:
+    """The keys that this question can be answered by."""
+    keys = {key for key, _ in KEYS}
+    if approval["once_only"] or not approval["agent"]:
+        keys.discard("a")
+    if not approval["trustable"]:
+        keys.discard("t")
+    return keys
 
 
 def ask(prompt: str) -> str:

@@ -71,6 +71,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     because: tuple[str, ...]
     once_only: bool
     """No grant can answer it."""
+    trustable: bool
+    """The server is not trusted, and may be; what it says of its tools would count then."""
     flags: tuple[str, ...]
     """What else speaks against it."""
     arguments: tuple[ApprovalArgument, ...]

@@ -127,6 +127,7 @@ def approval(**fields: Any) -> dict[str, Any]:
         "question": "asked: no grant covers it",
         "because": ["asked: no grant covers it"],
         "once_only": False,
+        "trustable": True,
         "flags": [],
         "arguments": [argument("path", "path", "/home/me/x")],
         "left_out": 0,

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 import trio
 
-from mcpd import listing
+from mcpd import listing, trusting
 from mcpd.api import Empty
 from mcpd.api.approvals import (
     Answered,
@@ -24,6 +24,7 @@ from mcpd.api.approvals import (
     Unmuted,
     UnusedYes,
 )
+from mcpd.broker import Broker
 from mcpd.consent.approvals import LONG, Open
 from mcpd.consent.questions import By, Question
 from mcpd.control.operator import Operator
@@ -35,14 +36,15 @@ BRIEF = 1000
 
 
 async def list_approvals(operator: Operator, params: ListApprovals) -> ApprovalList:
-    approvals, now = operator.broker.approvals, trio.current_time()
+    broker, now = operator.broker, trio.current_time()
+    approvals = broker.approvals
 
     def wanted(agent: str) -> bool:
         return params.agent in (None, agent)
 
     return ApprovalList(
         approvals=tuple(
-            _info(opened, now) for opened in approvals.open() if wanted(opened.question.bound.agent)
+            _info(broker, opened, now) for opened in approvals.open() if wanted(opened.question.bound.agent)
         ),
         unused=tuple(
             UnusedYes(
@@ -71,7 +73,7 @@ async def get(operator: Operator, params: ApprovalId) -> ApprovalDetails:
         whole = await trio.to_thread.run_sync(lambda: card.lay_out(arguments, whole=True))
     else:
         whole = card.lay_out(arguments, whole=True)
-    shown = msgspec.structs.asdict(_info(opened, trio.current_time(), whole))
+    shown = msgspec.structs.asdict(_info(operator.broker, opened, trio.current_time(), whole))
     return ApprovalDetails(**shown, long=opened.card.cut, text=msgspec.Raw(arguments))
 
 
@@ -109,7 +111,7 @@ def _by(operator: Operator) -> By:
     return By(operator.caller.pid, operator.caller.exe, operator.proof)
 
 
-def _info(opened: Open, now: float, shown: Card | None = None) -> Approval:
+def _info(broker: Broker, opened: Open, now: float, shown: Card | None = None) -> Approval:
     question, bound = opened.question, opened.question.bound
     shown = shown or opened.card
     return Approval(
@@ -130,6 +132,7 @@ def _info(opened: Open, now: float, shown: Card | None = None) -> Approval:
         question=question.question,
         because=question.because,
         once_only=question.once_only,
+        trustable=trusting.can_be_trusted(broker, bound.server),
         flags=question.flags,
         arguments=tuple(ApprovalArgument(**msgspec.structs.asdict(each)) for each in shown.arguments),
         left_out=shown.left_out,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Home
-from tests.control.world import Client, library, running, tiny, write_server
+from tests.control.world import Client, library, running, tiny, write_config, write_server
 
 ASKS = {"approval": "unless_auto_approved", "risk": "medium"}
 
@@ -61,6 +61,23 @@ async def test_a_question_is_listed_shown_and_answered(home: Home, real_clock: N
         assert (await client.refusal("tools.call", name="tiny__echo", arguments=params, patience=0)).kind == (
             "pending"
         )
+
+
+@pytest.mark.parametrize("said", ["", "true", "false"])
+async def test_whether_trust_would_change_anything_is_said(home: Home, real_clock: None, said: str) -> None:
+    """By `mcpctl trust` or by config.toml; where that says false, trust is refused."""
+    prepare(home)
+    if said:
+        write_config(home, f"[overrides.tiny]\ntrusted = {said}\n")
+    async with running(home) as world:
+        client = await world.operator()
+        name = await asked(client, text="a")
+        assert (await client.call("approvals.get", id=name))["trustable"] is (said == "")
+        if not said:
+            await client.call("servers.trust", server="tiny")
+            name = await asked(client, text="a")
+            (shown,) = (await client.call("approvals.list"))["approvals"]
+            assert shown["trustable"] is False
 
 
 async def test_a_call_that_waits_goes_on(home: Home, real_clock: None) -> None:

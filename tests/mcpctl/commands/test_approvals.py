@@ -414,6 +414,15 @@ def test_where_only_a_yes_counts_no_grant_is_offered(daemon: Control, folder: Pa
     assert "only a yes to this very call does" in seen.screen
 
 
+def test_a_server_that_is_trusted_already_is_not_offered_to_be(daemon: Control, folder: Path) -> None:
+    watched(daemon, trustable=False)
+    seen = at_terminal(folder, "approvals", "--watch", typed="t\nq\n")
+    assert asked(daemon, "servers.trust") == []
+    assert "trust" not in seen.screen
+    watched(daemon)
+    assert "t trust" in at_terminal(folder, "approvals", "--watch", typed="q\n").screen
+
+
 def test_skipped_questions_are_not_asked_again(daemon: Control, folder: Path) -> None:
     watched(daemon)
     seen = at_terminal(folder, "approvals", "--watch", typed="s\n")
