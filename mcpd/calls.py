@@ -16,7 +16,7 @@ from mcpd.caller import Caller
 from mcpd.catalog import content
 from mcpd.errors import Failure, ServerError
 from mcpd.journal import Entry
-from mcpd.permit import Permit, holds, obtain
+from mcpd.permit import Permit, give_back, holds, obtain
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.rows import Following, Native, Row, chain
@@ -108,6 +108,8 @@ async def call(
         outcome = "internal"
         raise
     finally:
+        if not (size or ticket.reached):
+            give_back(broker, permit)
         broker.journal.record(
             Entry(
                 session=caller.session,

@@ -105,6 +105,13 @@ def holds(broker: Broker, row: Row, permit: Permit) -> bool:
     return broker.views.holds(row) and (not permit.goes_by or broker.grants.counts(permit.goes_by))
 
 
+def give_back(broker: Broker, permit: Permit) -> None:
+    """Nothing of the request has reached its server, as where that is down: what it has used up is there for
+    the next one."""
+    broker.approvals.give_back(permit.approved)
+    broker.grants.give_back(permit.cover)
+
+
 async def _verified(row: Row, ticket: Ticket) -> None:
     """Nobody is asked about what a trusted server may say otherwise once it runs: its hints are known from
     the cache alone so far, which lowers nothing. Raises Superseded when they have come, and what `reach`

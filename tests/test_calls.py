@@ -13,7 +13,7 @@ import trio
 
 from tests.agents.world import MODERN, Agent, Ear, Stage, kind_of, staged, text_of
 from tests.conftest import Home
-from tests.control.world import tiny, write_config, write_server
+from tests.control.world import switchable, tiny, write_config, write_server
 
 PROGRESS = "notifications/progress"
 
@@ -351,13 +351,6 @@ async def test_a_call_that_waits_for_the_restart_can_be_taken_back(home: Home, r
 
 
 # ------------------------------------------------------ servers that are not there
-
-
-def switchable(flag: Path, instead: str) -> dict[str, Any]:
-    """A tiny server that does something else as soon as the flag exists, by the same definition."""
-    real = tiny()
-    script = f"test -e {flag} && {{ {instead}; }}; exec " + '"$@"'
-    return {**real, "command": "sh", "args": ["-c", script, "sh", real["command"], *real["args"]]}
 
 
 @pytest.mark.parametrize("cached", [False, True])

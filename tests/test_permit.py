@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from mcpd.consent.questions import By
 from mcpd.policy.grants import Grant, Lifespan
 from tests.agents.world import Ear, Stage, kind_of, staged, text_of
 from tests.conftest import Home
-from tests.control.world import write_config, write_server
+from tests.control.world import switchable, write_config, write_server
 
 ME = By(pid=1, exe="/usr/bin/mcpctl")
 #: A person who does not sit at the terminal: the answer comes later than the caller waits (n05).
@@ -158,6 +159,55 @@ async def test_a_counted_grant_is_spent_by_the_calls_that_needed_it(home: Home, 
         await ear.hear("heard", method="tools/call")
         await ear.hear("heard", method="tools/call")
         assert heard(ear) == []
+
+
+@asynccontextmanager
+async def at_times_down(home: Home) -> AsyncIterator[tuple[Stage, Path]]:
+    """A server that is known from the cache and asks. While the file exists it does not start."""
+    flag = home.root / "flag"
+    write_config(home, AWAY)
+    write_server(home, "lively", **switchable(flag, "exit 7", default_policy={"risk": "medium"}))
+    async with staged(home) as stage:
+        await (await stage.attach()).tools()
+    flag.touch()
+    async with staged(home) as stage:
+        yield stage, flag
+
+
+async def mended(stage: Stage, flag: Path) -> None:
+    flag.unlink()
+    await (await stage.operator()).call("servers.reconnect", server="lively")
+    lively = stage.broker.fleet.find("lively")
+    with trio.fail_after(10):
+        await stage.until("status", lambda: lively.status.state == "connected")
+
+
+async def test_a_yes_is_not_used_up_by_a_call_that_reaches_no_server(home: Home, real_clock: None) -> None:
+    async with at_times_down(home) as (stage, flag):
+        agent, approvals = await stage.attach(), stage.broker.approvals
+        for tool in ("lively__echo", "lively__crash"):
+            assert kind_of(await agent.call(tool, text="hello")) == "pending"
+            approvals.approve(await asked(stage), ME)
+        for _ in range(2):
+            assert kind_of(await agent.call("lively__echo", text="hello")) == "unavailable"
+            assert len(approvals.unused()) == 2
+        await mended(stage, flag)
+        assert text_of(await agent.call("lively__echo", text="hello")) == "hello"
+        assert kind_of(await agent.call("lively__echo", text="hello")) == "pending"
+        assert kind_of(await agent.call("lively__crash", text="hello")) == "outcome_unknown", "it was reached"
+        assert approvals.unused() == ()
+
+
+async def test_nor_is_a_grants_count(home: Home, real_clock: None) -> None:
+    async with at_times_down(home) as (stage, flag):
+        agent = await stage.attach()
+        give(stage, "echo", "count", count=1)
+        for _ in range(2):
+            assert kind_of(await agent.call("lively__echo", text="hello")) == "unavailable"
+            assert [given.used for given in stage.broker.grants.all()] == [0]
+        await mended(stage, flag)
+        assert text_of(await agent.call("lively__echo", text="hello")) == "hello"
+        assert kind_of(await agent.call("lively__echo", text="hello")) == "pending"
 
 
 @pytest.mark.parametrize(("risk", "goes"), [("high", False), ("medium", True)])

@@ -39,6 +39,8 @@ LONG: Final = 32 * 1024
 PROGRESS: Final = 10.0
 #: Settled questions that are remembered for whoever answers too late.
 PAST: Final = 64
+#: Yeses that calls have used and that could be given back.
+SPENT: Final = 64
 #: What ids and codes are written with: none of these can be taken for another.
 _ALPHABET: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 
@@ -107,6 +109,8 @@ class Approvals:
         self._open: dict[str, Open] = {}
         """By the digest of what is asked about, in the order of asking."""
         self._yes: dict[str, Yes] = {}
+        self._spent: dict[str, Yes] = {}
+        """By their ids, the oldest first."""
         self._caps = Caps()
         self._past: deque[tuple[str, Outcome]] = deque(maxlen=PAST)
         self._stirred = trio.Event()
@@ -119,8 +123,24 @@ class Approvals:
         yes = self._yes.pop(digest, None)
         if yes is None:
             return ""
+        while len(self._spent) >= SPENT:
+            del self._spent[next(iter(self._spent))]
+        self._spent[yes.id] = yes
         self._changes.publish("approvals", yes.id)
         return yes.id
+
+    def give_back(self, name: str) -> None:
+        """The call that has used this yes was not sent: the next that is the same may go by it. Not where
+        something was asked or answered about such a call meanwhile."""
+        yes = self._spent.pop(name, None)
+        if yes is None:
+            return
+        digest = yes.question.digest
+        if digest in self._open or digest in self._yes or self.refused(digest):
+            return
+        self._yes[digest] = yes
+        self._sweep()
+        self._stir(name)
 
     def refused(self, digest: str) -> float:
         """Seconds for which this call is refused after a no; 0 where it is not."""
@@ -290,6 +310,8 @@ class Approvals:
             self._close(opened, "superseded")
         for digest in [digest for digest, yes in self._yes.items() if meant(yes.question.bound)]:
             self._changes.publish("approvals", self._yes.pop(digest).id)
+        for name in [name for name, yes in self._spent.items() if meant(yes.question.bound)]:
+            del self._spent[name]
         return len(found)
 
     def mute(self, agent: str, by: By) -> None:

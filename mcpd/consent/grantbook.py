@@ -5,6 +5,7 @@ What has come to its end, by time or by count, covers nothing; its row goes with
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable
@@ -90,6 +91,17 @@ class GrantBook:
         if grant.uses and grant.lifespan != "session":
             self._store.write(f"count the use of grant {grant.id}", (_USE, (used, grant.id)))
         self._used[grant.id] = used
+
+    def give_back(self, key: str) -> None:
+        """A request that was counted for the grant of this id, if there is one, has not been sent."""
+        grant, used = self._grants.get(key), self._used.get(key, 0) - 1
+        if grant is None or used < 0:
+            return
+        self._used[key] = used
+        if grant.uses and grant.lifespan != "session":
+            # What cannot be noted stays counted for the next daemon.
+            with contextlib.suppress(Failure):
+                self._store.write(f"count the use of grant {key} no more", (_USE, (used, key)))
 
     def counts(self, key: str) -> bool:
         """Whether a request that was counted for this grant may still go by it."""

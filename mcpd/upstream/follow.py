@@ -59,6 +59,7 @@ class Follow:
     async def __call__(self, sending: Sending) -> bytes:
         """Raises Failure `bad_answer` where the server tells of none of them."""
         upstream = sending.upstream
+        sending.ticket.reached = True
         self._nursery.start_soon(self._keep, upstream, sending.members)
         with sending.ticket.stoppable(), trio.move_on_after(ACKNOWLEDGED):
             await self._answered.wait()

@@ -118,6 +118,7 @@ class Watch(msgspec.Struct, frozen=True):
         wishes.watch(self.watcher, self.uri, self.tell)
         try:
             if connection.settled.revision.stateless:
+                ticket.reached = True
                 with ticket.stoppable():
                     if await wishes.honoured(self.uri):
                         return b"{}"

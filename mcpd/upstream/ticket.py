@@ -28,19 +28,24 @@ class Ticket:
     Most requests wait in one slot, which needs no scope; the rare other waits enter `stoppable`.
     """
 
-    __slots__ = ("_parked", "_scope", "_slot", "withdrawn")
+    __slots__ = ("_parked", "_scope", "_slot", "reached", "withdrawn")
 
     def __init__(self, parked: Callable[[bool], None] | None = None) -> None:
         """`parked` is told when the request begins (True) and ends (False) such another wait: it takes
         none of its session's places meanwhile."""
         self.withdrawn = False
+        self.reached = False
+        """Something that was sent for it may have reached its server."""
         self._parked = parked
         self._slot: Slot | None = None
         self._scope: trio.CancelScope | None = None
 
     def waits_in(self, slot: Slot | None) -> None:
         """Raises Withdrawn when the request was taken back before it came to waiting."""
-        if slot is not None and self.withdrawn:
+        if slot is None:
+            if self._slot is not None and self._slot.written:
+                self.reached = True
+        elif self.withdrawn:
             raise Withdrawn
         self._slot = slot
 

@@ -212,6 +212,47 @@ async def test_a_cron_like_agent_runs_once_after_a_yes_from_elsewhere() -> None:
         assert (await w.refused(question())).data["approval"] != name
 
 
+async def used(w: World) -> str:
+    """The id of a yes that a call has used."""
+    name: str = (await w.refused(question())).data["approval"]
+    w.approvals.approve(name, ME)
+    assert w.approvals.take(question().digest) == name
+    return name
+
+
+async def test_a_yes_of_a_call_that_was_not_sent_is_there_again_for_what_is_left_of_its_hour() -> None:
+    async with world() as w:
+        name = await used(w)
+        await trio.sleep(3599)
+        w.approvals.give_back(name)
+        w.approvals.give_back(name)
+        assert [yes.id for yes in w.approvals.unused()] == [name]
+        assert w.approvals.take(question().digest) == name
+        await trio.sleep(1)
+        w.approvals.give_back(name)
+        w.approvals.give_back("")
+        w.approvals.give_back("nobody's")
+        assert w.approvals.unused() == ()
+
+
+@pytest.mark.parametrize("meanwhile", ["asked", "denied", "approved", "trust", "agent"])
+async def test_a_yes_does_not_come_back_over_what_a_person_has_said_since(meanwhile: str) -> None:
+    async with world() as w:
+        name = await used(w)
+        if meanwhile == "trust":
+            w.approvals.supersede("files")
+        elif meanwhile == "agent":
+            w.approvals.forget("coder")
+        else:
+            other = (await w.refused(question())).data["approval"]
+            if meanwhile == "denied":
+                w.approvals.deny(other, ME)
+            elif meanwhile == "approved":
+                w.approvals.approve(other, ME)
+        w.approvals.give_back(name)
+        assert name not in [yes.id for yes in w.approvals.unused()]
+
+
 async def test_a_yes_that_nobody_uses_is_gone_after_an_hour() -> None:
     async with world() as w:
         name = (await w.refused(question())).data["approval"]

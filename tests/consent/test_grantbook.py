@@ -120,6 +120,19 @@ def test_once_is_once_also_for_a_daemon_that_was_killed(world: World) -> None:
     assert world.book().find(asked()) is None
 
 
+def test_a_use_that_was_for_nothing_is_given_back(world: World) -> None:
+    book = world.book()
+    given = world.give(book, lifespan="once")
+    book.use(given)
+    book.give_back(given.id)
+    assert [each.find(asked()) for each in (book, world.book())] == [given, given]
+    book.give_back(given.id)
+    book.give_back("")
+    assert [each.used for each in world.book().all()] == [0]
+    book.use(given)
+    assert book.find(asked()) is None
+
+
 def test_a_request_that_is_decided_again_keeps_the_use_it_was_counted_for(world: World) -> None:
     book = world.book()
     given = world.give(book, lifespan="once")

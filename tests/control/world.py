@@ -36,6 +36,13 @@ def tiny(*options: str, **fields: Any) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-I", TINY, *options], "default_policy": policy, **fields}
 
 
+def switchable(flag: Path, instead: str, **fields: Any) -> dict[str, Any]:
+    """A tiny server that does something else as soon as the flag exists, by the same definition."""
+    real = tiny(**fields)
+    script = f"test -e {flag} && {{ {instead}; }}; exec " + '"$@"'
+    return {**real, "command": "sh", "args": ["-c", script, "sh", real["command"], *real["args"]]}
+
+
 def library(*options: str, **fields: Any) -> dict[str, Any]:
     """The same of a server with resources and prompts."""
     args = ["-m", "tests.servers.library", *options]
