@@ -304,7 +304,7 @@ class Session:
                 self._notified(message)
             return
         on = on or key
-        if key[:1] not in b'"-0123456789' or on in self._running or len(key) > LONGEST_ID:
+        if len(key) > LONGEST_ID or not jsonrpc.is_id(key) or on in self._running:
             why = "an id is a string or an integer, not used by an open request"
             self.refuse(Failure("invalid_request", why), on, batch)
             return

@@ -25,6 +25,7 @@ from mcpd.protocol.shapes import (
     META_SUBSCRIPTION,
     ListenFilter,
     LogMessage,
+    check_token,
     read_result,
 )
 
@@ -98,13 +99,14 @@ def forwarded_meta(raw: bytes) -> bytes:
     """An agent's `_meta` members that go on to the server, without braces (5.19).
 
     Reserved keys are rebuilt on each hop, `baggage` leaks data, and `dev.mcpd/` is mcpd's own. Raises
-    Failure `invalid_params` for what is no object.
+    Failure `invalid_params` for what is no object, or has a progress token that is none.
     """
     if not raw:
         return b""
     try:
         values = _decode_meta(raw)
-    except (msgspec.DecodeError, RecursionError) as e:
+        check_token(bytes(values.get("progressToken", ABSENT)))
+    except (ValueError, msgspec.DecodeError, RecursionError) as e:
         raise Failure("invalid_params", f"invalid params: _meta: {e}") from None
     kept = {name: value for name, value in values.items() if _crosses(name, value)}
     return _encode(kept)[1:-1] if kept else b""

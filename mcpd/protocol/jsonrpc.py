@@ -30,6 +30,7 @@ VALUES = 100_000
 WORDS = 300
 
 _NULL = msgspec.Raw(b"null")
+_VERSION = b'"2.0"'
 #: As a number it is found in a fifth of the time.
 _BACKSLASH = ord("\\")
 _KEY = rb'("[^"\\]{0,100}"|-?[0-9]{1,30})\s*'
@@ -43,6 +44,7 @@ _ID_LAST = re.compile(rb'[,{]\s*"id"\s*:\s*' + _KEY + rb'(?:,\s*"jsonrpc"\s*:\s*
 class Message(msgspec.Struct, frozen=True):
     """One request, notification or answer; absent members are empty."""
 
+    jsonrpc: msgspec.Raw = ABSENT
     id: msgspec.Raw = ABSENT
     method: str = ""
     params: msgspec.Raw = ABSENT
@@ -87,9 +89,24 @@ def read(line: bytes) -> Message:
         raise Failure("invalid_request", "the message is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise Failure("parse_error", f"not JSON: {e}") from None
+    if bytes(message.jsonrpc) != _VERSION:
+        raise Failure("invalid_request", 'not a JSON-RPC message: `jsonrpc` is "2.0"')
     if not message.method and not message.result and not message.error:
         raise Failure("invalid_request", "a message needs a method, a result or an error")
     return message
+
+
+def is_id(text: bytes) -> bool:
+    """Whether JSON text is what an id or a progress token may be: a string or an integer (2, 5.8).
+
+    An integer may be written as 7.0, which is what some languages make of theirs.
+    """
+    if text[:1] == b'"' or text.isdigit():
+        return True
+    try:
+        return float(text).is_integer()
+    except ValueError:
+        return False
 
 
 def bare(key: bytes) -> bytes:

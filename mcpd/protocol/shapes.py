@@ -5,12 +5,12 @@ Every reader takes JSON text from a peer and is lenient about members it does no
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from mcpd.errors import Failure
-from mcpd.protocol.jsonrpc import ABSENT, VALUES, holds_many
+from mcpd.protocol.jsonrpc import ABSENT, VALUES, holds_many, is_id
 
 T = TypeVar("T")
 
@@ -29,6 +29,21 @@ USUAL_LEVEL = 1
 
 #: The last results may be cached for none of the time: what an agent may see can change at any moment.
 LIST_CACHING = b'"ttlMs":0,"cacheScope":"private"'
+
+
+class Noted(msgspec.Struct, frozen=True, rename="camel"):
+    """The `_meta` of a request that goes to no server: nothing of it is acted on, but it must be one."""
+
+    progress_token: msgspec.Raw = ABSENT
+
+    def __post_init__(self) -> None:
+        check_token(bytes(self.progress_token))
+
+
+class NoParams(msgspec.Struct, frozen=True):
+    """`ping` (5.7)."""
+
+    meta: Noted = msgspec.field(default_factory=Noted, name="_meta")
 
 
 class CallParams(msgspec.Struct, frozen=True):
@@ -56,12 +71,17 @@ class PromptParams(msgspec.Struct, frozen=True):
     meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
 
 
-class Reference(msgspec.Struct, frozen=True):
-    """What a completion is for: a prompt by `name`, or a resource or template by `uri` (5.5)."""
+class PromptReference(msgspec.Struct, frozen=True, tag_field="type", tag="ref/prompt"):
+    """What a completion is for (5.5)."""
 
-    type: Literal["ref/prompt", "ref/resource"]
-    name: str = ""
-    uri: str = ""
+    name: str
+    title: str | None = None
+
+
+class ResourceReference(msgspec.Struct, frozen=True, tag_field="type", tag="ref/resource"):
+    """The same; the URI may be that of a template."""
+
+    uri: str
 
 
 class Argument(msgspec.Struct, frozen=True):
@@ -71,10 +91,16 @@ class Argument(msgspec.Struct, frozen=True):
     value: str
 
 
+class Context(msgspec.Struct, frozen=True):
+    """The arguments that stand already (5.5)."""
+
+    arguments: dict[str, str] | None = None
+
+
 class CompleteParams(msgspec.Struct, frozen=True):
     """`completion/complete` (5.5)."""
 
-    ref: Reference
+    ref: PromptReference | ResourceReference
     argument: Argument
     context: msgspec.Raw = ABSENT
     meta: msgspec.Raw = msgspec.field(default=ABSENT, name="_meta")
@@ -106,6 +132,10 @@ class TaskWish(msgspec.Struct, frozen=True):
 
     ttl: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.ttl is not None and not self.ttl.is_integer():
+            raise ValueError("ttl is an integer")
+
 
 class LevelParams(msgspec.Struct, frozen=True):
     """`logging/setLevel`, and what a log message is sorted by (5.6)."""
@@ -113,16 +143,24 @@ class LevelParams(msgspec.Struct, frozen=True):
     level: str
 
 
+class SetLevelParams(LevelParams, frozen=True):
+    meta: Noted = msgspec.field(default_factory=Noted, name="_meta")
+
+
 class ListParams(msgspec.Struct, frozen=True):
     """Any `*/list` (5.10)."""
 
     cursor: str | None = None
+    meta: Noted = msgspec.field(default_factory=Noted, name="_meta")
 
 
 class InitializeParams(msgspec.Struct, frozen=True, rename="camel"):
+    """`initialize` (4.1); what the client says of itself is checked by `protocol.client`."""
+
     protocol_version: str
-    client_info: dict[str, Any] = {}
-    capabilities: dict[str, Any] = {}
+    client_info: dict[str, Any]
+    capabilities: dict[str, Any]
+    meta: Noted = msgspec.field(default_factory=Noted, name="_meta")
 
 
 class CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
@@ -185,6 +223,9 @@ class Meta(msgspec.Struct, frozen=True):
     log_level: Any = msgspec.field(default=None, name=META_LEVEL)
     progress_token: msgspec.Raw = msgspec.field(default=ABSENT, name="progressToken")
 
+    def __post_init__(self) -> None:
+        check_token(bytes(self.progress_token))
+
 
 class Carrier(msgspec.Struct, frozen=True):
     """Params of any request, for their `_meta` alone."""
@@ -219,10 +260,16 @@ class Acknowledged(msgspec.Struct, frozen=True):
 class ListenParams(msgspec.Struct, frozen=True):
     """`subscriptions/listen` (5.14)."""
 
-    notifications: ListenFilter = ListenFilter()
+    notifications: ListenFilter
 
 
 _CALL = msgspec.json.Decoder(CallParams)
+
+
+def check_token(raw: bytes) -> None:
+    """Raises ValueError for what is no progress token, where there is one (5.8)."""
+    if raw not in (b"", b"null") and not is_id(raw):
+        raise ValueError("progressToken is a string or an integer")
 
 
 def read_call(raw: bytes) -> CallParams:

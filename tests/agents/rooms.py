@@ -317,7 +317,8 @@ class Agent:
         return result
 
     async def begin(self) -> None:
-        params = {"protocolVersion": "2025-11-25", "capabilities": self.capabilities, "clientInfo": {}}
+        info = {"name": "agent", "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": self.capabilities, "clientInfo": info}
         await self.request("initialize", params)
         self.send({"method": "notifications/initialized"})
 

@@ -235,7 +235,8 @@ async def test_completions_are_asked_under_the_servers_own_names(
     ("ref", "kind"),
     [
         ({"type": "ref/prompt", "name": "books__nope"}, "no_such_prompt"),
-        ({"type": "ref/prompt"}, "no_such_prompt"),
+        ({"type": "ref/prompt"}, "invalid_params"),
+        ({"type": "ref/resource", "name": "books__review"}, "invalid_params"),
         ({"type": "ref/resource", "uri": "note:///{id}"}, "no_such_resource"),
         ({"type": "ref/other", "name": "x"}, "invalid_params"),
         ({}, "invalid_params"),

@@ -58,7 +58,21 @@ async def test_an_id_comes_back_as_it_was_spelled(home: Home, real_clock: None, 
 
 
 @pytest.mark.parametrize(
-    "ident", ["null", "true", "false", "{}", '{"a":1}', "[]", "[1]", '"' + "x" * 400 + '"', "1" * 400]
+    "ident",
+    [
+        "null",
+        "true",
+        "false",
+        "1.5",
+        "1e-1",
+        "1e999",
+        "{}",
+        '{"a":1}',
+        "[]",
+        "[1]",
+        '"' + "x" * 400 + '"',
+        "1" * 400,
+    ],
 )
 async def test_anything_else_is_no_id(home: Home, real_clock: None, ident: str) -> None:
     async with staged(home) as stage:

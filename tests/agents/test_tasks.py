@@ -467,7 +467,8 @@ async def test_a_task_of_which_too_much_is_said_does_not_spoil_the_list(
     [
         ({}, {}),
         ({"ttl": None}, {}),
-        ({"ttl": 5.5}, {"ttl": 5}),
+        ({"ttl": 5.0}, {"ttl": 5}),
+        ({"ttl": 5.5}, None),
         ({"ttl": -1}, {"ttl": 0}),
         ({"ttl": 1e300}, {"ttl": 86_400_000}),
         ({"ttl": "x"}, None),

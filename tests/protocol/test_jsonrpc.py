@@ -37,20 +37,37 @@ def kind_of(call: Any, *args: Any) -> str:
     [
         (b"GET / HTTP/1.1", "parse_error"),
         (b'{"jsonrpc": "2.0", "id": 1, "meth', "parse_error"),
-        (b'{"id":1,"method":"\xff"}', "parse_error"),
-        (b'{"id":1,"method":"m","params":{"a":"\xb0\xa1"}}', "parse_error"),
-        (b'{"id":1,"method":"m","params":{"a":NaN}}', "parse_error"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', "parse_error"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\xb0\xa1"}}', "parse_error"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":NaN}}', "parse_error"),
         (b"\x00\x01", "parse_error"),
         (b"[]", "invalid_request"),
         (b"null", "invalid_request"),
         (b"{}", "invalid_request"),
-        (b'{"id":1}', "invalid_request"),
-        (b'{"id":1,"method":7}', "invalid_request"),
-        (b'{"id":1,"method":"m","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "invalid_request"),
+        (b'{"id":1,"method":"m"}', "invalid_request"),
+        (b'{"jsonrpc":"1.0","id":1,"method":"m"}', "invalid_request"),
+        (b'{"jsonrpc":2.0,"id":1,"method":"m"}', "invalid_request"),
+        (b'{"jsonrpc":null,"id":1,"result":{}}', "invalid_request"),
+        (b'{"jsonrpc":"2.0","id":1}', "invalid_request"),
+        (b'{"jsonrpc":"2.0","id":1,"method":7}', "invalid_request"),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"m","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+            "invalid_request",
+        ),
     ],
 )
 def test_what_is_no_message(line: bytes, kind: str) -> None:
     assert kind_of(jsonrpc.read, line) == kind
+
+
+@pytest.mark.parametrize("text", [b"0", b"-7", b"7.0", b"1e3", b'""', b'"7"', b"1" * 300])
+def test_a_text_or_an_integer_is_an_id(text: bytes) -> None:
+    assert jsonrpc.is_id(text)
+
+
+@pytest.mark.parametrize("text", [b"", b"1.5", b"1e-3", b"1e999", b"null", b"true", b"[1]", b'{"a":1}'])
+def test_nothing_else_is_an_id(text: bytes) -> None:
+    assert not jsonrpc.is_id(text)
 
 
 def test_payloads_keep_their_text() -> None:
@@ -98,7 +115,7 @@ def test_arguments_with_two_meanings_are_refused(text: bytes) -> None:
     """By the reader of the line, or by the check that follows it."""
 
     def read_and_check() -> None:
-        message = jsonrpc.read(b'{"id":1,"method":"tools/call","params":' + text + b"}")
+        message = jsonrpc.read(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":' + text + b"}")
         jsonrpc.check_arguments(bytes(message.params))
 
     with pytest.raises(Failure) as caught:

@@ -11,7 +11,7 @@ from mcpd.errors import Failure
 from mcpd.listing import view_now
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import check_arguments, quoted
-from mcpd.protocol.shapes import CompleteParams, read_params
+from mcpd.protocol.shapes import CompleteParams, Context, PromptReference, read_params
 
 METHOD = "completion/complete"
 
@@ -19,7 +19,7 @@ METHOD = "completion/complete"
 async def complete(session: Session, request: Request) -> bytes:
     params = read_params(request.params, CompleteParams)
     ref = params.ref
-    if ref.type == "ref/prompt":
+    if isinstance(ref, PromptReference):
         row, own = await prompts.find(session, request, ref.name, METHOD)
         meant = b'"ref":{"type":"ref/prompt","name":' + quoted(own) + b"}"
     else:
@@ -36,6 +36,7 @@ async def complete(session: Session, request: Request) -> bytes:
     context = b"" if bytes(params.context) == b"null" else bytes(params.context)
     if context:
         check_arguments(context)
+        read_params(context, Context)
     members = b",".join(
         (
             meant,

@@ -7,14 +7,15 @@ from typing import Any
 from mcpd import listing
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
-from mcpd.protocol import abilities, dialect
+from mcpd.protocol import abilities, client, dialect
 from mcpd.protocol.revisions import REVISIONS, STATELESS, Revision
-from mcpd.protocol.shapes import LIST_CACHING, InitializeParams, read_params
+from mcpd.protocol.shapes import LIST_CACHING, InitializeParams, NoParams, read_params
 from mcpd.views import View
 
 
 async def initialize(session: Session, request: Request) -> bytes:
     params = read_params(request.params, InitializeParams)
+    client.check(params.client_info, params.capabilities)
     # At once: requests may follow without waiting for the answer.
     session.revision = dialect.answer_revision(params.protocol_version, REVISIONS)
     session.abilities = abilities.read(params.capabilities)
@@ -31,6 +32,7 @@ async def discover(session: Session, request: Request) -> bytes:
 
 
 async def ping(session: Session, request: Request) -> bytes:
+    read_params(request.params, NoParams)
     return b"{}"
 
 

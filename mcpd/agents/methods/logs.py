@@ -8,7 +8,7 @@ from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
 from mcpd.errors import Failure
 from mcpd.listing import wanted
-from mcpd.protocol.shapes import LEVELS, LevelParams, read_params
+from mcpd.protocol.shapes import LEVELS, SetLevelParams, read_params
 from mcpd.upstream.upstream import Upstream
 
 #: Seconds until the agent is answered although a server has not heard of it; what it asks next is to be
@@ -17,7 +17,7 @@ PATIENCE = 5.0
 
 
 async def set_level(session: Session, request: Request) -> bytes:
-    level = read_params(request.params, LevelParams).level
+    level = read_params(request.params, SetLevelParams).level
     if level not in LEVELS:
         raise Failure("invalid_params", f'"{level[:60]}" is no log level', levels=list(LEVELS))
     session.notices.set_level(LEVELS.index(level))

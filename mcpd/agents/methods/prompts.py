@@ -22,11 +22,12 @@ async def get(session: Session, request: Request) -> bytes:
 def members(own: str, arguments: bytes) -> bytes:
     """Params of prompts/get, without braces; what the agent left out is left out there too.
 
-    Raises Failure `invalid_params`.
+    Raises Failure `invalid_params`, also for arguments that are no texts: no server is sent such.
     """
     if arguments in (b"", b"null"):
         return b'"name":' + quoted(own)
     check_arguments(arguments)
+    read_params(arguments, dict[str, str])
     return b'"name":' + quoted(own) + b',"arguments":' + arguments
 
 

@@ -162,7 +162,7 @@ class Request(msgspec.Struct, eq=False):
     def _read_token(self) -> bytes:
         meta = self.meta or read_params(self.params, Carrier).meta
         token = bytes(meta.progress_token)
-        return token if token and token[:1] in b'"-0123456789' else b""
+        return b"" if token == b"null" else token
 
     def asked(self, ask: Ask) -> None:
         """A question of the server: put to the agent, or kept for the answer to this request (8.2)."""

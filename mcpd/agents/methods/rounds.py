@@ -102,7 +102,8 @@ def _is_plain(request: Request, row: Row) -> bool:
     """Whether nobody can be asked in its course, and it brings no answers: most requests are so."""
     if request.abilities or row.upstream.relay.fixed:
         return False
-    return not request.stateless or b'"requestState"' not in request.params
+    params = request.params
+    return not request.stateless or not (b'"requestState"' in params or b'"inputResponses"' in params)
 
 
 async def _call_stateless(session: Session, request: Request, row: Row, payload: bytes, meta: bytes) -> bytes:

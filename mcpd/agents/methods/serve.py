@@ -13,7 +13,7 @@ from mcpd.agents.methods.table import METHODS
 from mcpd.agents.session import Session
 from mcpd.catalog import content
 from mcpd.errors import VERDICTS, Failure, ServerError
-from mcpd.protocol import dialect, jsonrpc
+from mcpd.protocol import client, dialect, jsonrpc
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import STATELESS
 from mcpd.protocol.shapes import LEVELS, Carrier, Meta, read_params
@@ -95,4 +95,5 @@ def _read_meta(message: Message) -> Meta:
         )
     if meta.log_level is not None and meta.log_level not in LEVELS:
         raise Failure("invalid_params", f"{meta.log_level!r:.60} is no log level")
+    client.check(meta.client, meta.capabilities)
     return meta

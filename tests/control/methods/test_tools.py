@@ -214,7 +214,9 @@ async def test_arguments_with_two_meanings_are_refused_b29(
     async with running(home) as world:
         client = await world.operator()
         line = (
-            b'{"id":1,"method":"tools.call","params":{"name":"tiny__echo","arguments":' + arguments + b"}}\n"
+            b'{"jsonrpc":"2.0","id":1,"method":"tools.call","params":{"name":"tiny__echo","arguments":'
+            + arguments
+            + b"}}\n"
         )
         await client.stream.send_all(line)
         error = (await client.read())["error"]
