@@ -7,6 +7,7 @@ their listings are made anew, and those that differ are told. Other agents notic
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,12 +21,14 @@ from mcpd.api.agents import AddAgent, AgentChanged, AgentDetails
 from mcpd.broker import Broker
 from mcpd.caller import DEFAULT_AGENT, Caller
 from mcpd.config import save
-from mcpd.config.change import applied
+from mcpd.config.change import Applied, applied
 from mcpd.config.entry import pattern_problem
+from mcpd.config.fields import join
 from mcpd.config.narrow import WAITS
 from mcpd.config.spec import AGENTS_DIR, Agent, Config
 from mcpd.errors import Failure
 from mcpd.policy import lists
+from mcpd.policy.grants import EVERY_AGENT
 from mcpd.policy.patterns import Known, pattern_for, unmatched
 from mcpd.policy.terms import Risk
 
@@ -79,6 +82,29 @@ async def remove(broker: Broker, by: Caller, name: str) -> str:
         if name != DEFAULT_AGENT:
             _forget(broker, by, name)
     return str(path)
+
+
+async def forget_gone(broker: Broker, by: Caller) -> tuple[Applied, ...]:
+    """The same of agents that no file names any more; what was done, for who has asked for it by `reload`.
+
+    The watcher does not: a file that an editor has put aside for a moment costs nobody a grant. Nor does
+    anything while something in the files cannot be read, which could be the agent.
+    """
+    async with broker.editing:
+        if broker.config.problems:
+            return ()
+        given = Counter(each.grant.agent for each in broker.grants.all())
+        names = {*given, *broker.state.tokens} - {"", EVERY_AGENT, DEFAULT_AGENT, *broker.config.agents}
+        found = [(name, given[name], name in broker.state.tokens) for name in sorted(names)]
+        for name in names:
+            _forget(broker, by, name)
+    return tuple(Applied(join("agents", name), _gone(grants, token)) for name, grants, token in found)
+
+
+def _gone(grants: int, token: bool) -> str:
+    what = [f"{grants} grant{'s' if grants > 1 else ''}"] if grants else []
+    what += ["its token"] if token else []
+    return f"removed; {' and '.join(what)} forgotten"
 
 
 def _forget(broker: Broker, by: Caller, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from mcpd import listing, pinning, roster
 from mcpd.api.grants import AddGrant, Granted, GrantInfo, Where
 from mcpd.broker import Broker
-from mcpd.caller import Caller
+from mcpd.caller import DEFAULT_AGENT, Caller
 from mcpd.catalog import names
 from mcpd.config.spec import Server
 from mcpd.consent.grantbook import Given
@@ -155,6 +155,8 @@ def _info(broker: Broker, given: Given) -> GrantInfo:
         idle = f'no server is named "{grant.server}" now'
     elif server.destination != grant.destination:
         idle = f'server "{grant.server}" has another command or address now'
+    elif grant.agent not in ("", EVERY_AGENT, DEFAULT_AGENT, *broker.config.agents):
+        idle = f'no agent is named "{grant.agent}" now'
     return GrantInfo(
         id=grant.id,
         agent=grant.agent,

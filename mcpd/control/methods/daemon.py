@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mcpd import __version__, applying, health
+from msgspec.structs import replace
+
+from mcpd import __version__, admitting, applying, health
 from mcpd.api import API_MAX, API_MIN, Empty, Params
-from mcpd.api.daemon import DaemonStatus, Hello, HelloResult, Reloaded
+from mcpd.api.daemon import Applied, DaemonStatus, Hello, HelloResult, Reloaded
 from mcpd.control.operator import Operator
 from mcpd.errors import Failure
 
@@ -46,7 +48,10 @@ async def status(operator: Operator, params: Params) -> DaemonStatus:
 
 
 async def reload(operator: Operator, params: Params) -> Reloaded:
-    return await applying.reload(operator.broker)
+    """Raises Failure `config_invalid`, `not_writable`."""
+    done = await applying.reload(operator.broker)
+    gone = await admitting.forget_gone(operator.broker, operator.caller)
+    return replace(done, applied=done.applied + tuple(Applied(each.place, each.what) for each in gone))
 
 
 async def stop(operator: Operator, params: Params) -> Empty:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mcpd import applying
 from mcpd.api.journal import QueryJournal
 from mcpd.consent.grantbook import GrantBook
 from mcpd.consent.store import Store
@@ -142,6 +143,59 @@ async def test_the_journal_has_who_gave_what_and_took_it_back_n12(home: Home, re
         ("revoked", key, "coder", "tiny", "echo"),
     }
     assert all(each.pid and key in each.because for each in found)
+
+
+async def test_the_next_agent_of_a_name_has_none_of_the_grants(home: Home, real_clock: None) -> None:
+    """Also where the agent went by an edit of the files: `agents remove` forgets them, so does `reload`."""
+    prepare(home)
+    async with running(home) as world:
+        client = await world.operator()
+        await add(client)
+        await add(client, name="tiny__crash")
+        await add(client, agent="*")
+        await add(client, agent="default")
+        token = await client.call("endpoint.token", agent="coder")
+        assert token["token"]
+        write_config(home, "")
+        await applying.watched(world.broker)
+        idle = {each["agent"]: each["idle"] for each in (await client.call("grants.list"))["grants"]}
+        assert idle == {"coder": 'no agent is named "coder" now', "*": "", "default": ""}
+        done = await client.call("daemon.reload")
+        assert {"place": "agents.coder", "what": "removed; 2 grants and its token forgotten"} in done[
+            "applied"
+        ]
+        write_config(home, CODER)
+        await client.call("daemon.reload")
+        listed = (await client.call("grants.list"))["grants"]
+        assert [each["agent"] for each in listed] == ["*", "default"]
+        assert (await client.call("endpoint.status"))["tokens"] == []
+        revoked = (await world.broker.journal.query(QueryJournal(kinds=("grant",)))).entries
+        assert [each.agent for each in revoked if each.outcome == "revoked"] == ["coder", "coder"]
+
+
+@pytest.mark.parametrize("broken", [True, False])
+async def test_an_agent_that_only_cannot_be_read_keeps_its_grants(
+    home: Home, real_clock: None, broken: bool
+) -> None:
+    """Nor does it lose any while its file is away for a moment, as editors do it."""
+    prepare(home)
+    write_config(home, "")
+    file = home.config / "mcpd" / "agents.d" / "coder.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = "schema = 1\nallowed_tools = ['tiny__*']\n"
+    file.write_text(text)
+    async with running(home) as world:
+        client = await world.operator()
+        await add(client)
+        if broken:
+            file.write_text("schema = ")
+            await client.call("daemon.reload")
+        else:
+            file.unlink()
+            await applying.watched(world.broker)
+        file.write_text(text)
+        await client.call("daemon.reload")
+        assert [each["idle"] for each in (await client.call("grants.list"))["grants"]] == [""]
 
 
 async def test_a_grant_is_idle_at_another_destination_n24(home: Home, real_clock: None) -> None:
