@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from mcpd.consent.questions import By
 from mcpd.policy.grants import Grant, Lifespan
@@ -127,6 +128,54 @@ async def test_what_changes_while_a_person_is_waited_for_is_decided_anew(
         assert "error" in answer or kind_of(answer["result"]) == "denied"
         await agent.nothing_more()
         assert heard(ear) == []
+
+
+@pytest.mark.parametrize(("approval", "kind"), [("deny", "denied"), ("never", "")])
+async def test_an_edit_of_the_policy_answers_what_waits(
+    home: Home, real_clock: None, approval: str, kind: str
+) -> None:
+    async with asking(home) as (stage, _):
+        agent, operator = await stage.attach(), await stage.operator()
+        await agent.begin("lively__echo", 1, text="hello")
+        await asked(stage)
+        write_config(home, f"[tool_policies]\n'lively__echo' = {{ approval = '{approval}' }}\n")
+        await operator.call("daemon.reload")
+        result = (await agent.answer(1))["result"]
+        assert (kind_of(result) if kind else text_of(result)) == (kind or "hello")
+        assert stage.broker.approvals.open() == ()
+        assert [each.outcome for each in await stage.journal(kind="approval")] == ["superseded", "asked"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "stays"),
+    [
+        ("[tool_policies]\n'lively__nap' = { approval = 'deny' }\n", True),
+        ("[defaults]\nmax_result = '1 MB'\napproval_wait = '50ms'\n", True),
+        ("[tool_policies]\n'lively__echo' = { risk = 'high' }\n", False),
+        ("[agents.default]\nmax_risk = 'low'\n", False),
+        ("[agents.default]\nallowed_tools = []\n", False),
+        ("[agents.default]\nauto_approve = ['lively__echo']\n", False),
+        ("[agents.default]\napprover = 'host'\n", False),
+        ("[overrides.lively]\nenabled = false\n", False),
+    ],
+)
+@pytest.mark.parametrize("answered", [False, True])
+async def test_what_is_asked_about_no_call_that_waits_ends_with_its_rules(
+    home: Home, real_clock: None, edit: str, stays: bool, answered: bool
+) -> None:
+    """As does a yes that none has used: neither could count for any call, and both were shown."""
+    async with asking(home, AWAY) as (stage, _):
+        agent, operator = await stage.attach(), await stage.operator()
+        assert kind_of(await agent.call("lively__echo", text="hello")) == "pending"
+        name = await asked(stage)
+        if answered:
+            stage.broker.approvals.approve(name, ME)
+        write_config(home, edit)
+        await operator.call("daemon.reload")
+        await trio.testing.wait_all_tasks_blocked()
+        approvals = stage.broker.approvals
+        left = [each.id for each in (approvals.unused() if answered else approvals.open())]
+        assert left == ([name] if stays else [])
 
 
 @pytest.mark.parametrize(

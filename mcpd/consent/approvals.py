@@ -27,7 +27,7 @@ from mcpd.consent.elicit import HostQuestion, can_be_asked
 from mcpd.consent.questions import By, Event, Outcome, Question
 from mcpd.errors import Failure
 from mcpd.policy import card
-from mcpd.policy.binding import LARGEST, Bound
+from mcpd.policy.binding import LARGEST
 from mcpd.policy.card import Card
 from mcpd.transport.pending import Asker
 
@@ -298,19 +298,23 @@ class Approvals:
         """Close the questions about a server of which something was decided on has changed, such as trust;
         their calls are decided anew, and yeses that no call has used are none. How many questions there
         were."""
-        return self._end(lambda bound: bound.server == server)
+        return self._end(lambda question: question.bound.server == server)
+
+    def reconsider(self, stands: Callable[[Question], bool]) -> int:
+        """The same of questions that would not be asked so any more."""
+        return self._end(lambda question: not stands(question))
 
     def forget(self, agent: str) -> int:
         """The same of an agent that is removed: the next of its name begins anew."""
-        return self._end(lambda bound: bound.agent == agent)
+        return self._end(lambda question: question.bound.agent == agent)
 
-    def _end(self, meant: Callable[[Bound], bool]) -> int:
-        found = [each for each in self.open() if meant(each.question.bound)]
+    def _end(self, meant: Callable[[Question], bool]) -> int:
+        found = [each for each in self.open() if meant(each.question)]
         for opened in found:
             self._close(opened, "superseded")
-        for digest in [digest for digest, yes in self._yes.items() if meant(yes.question.bound)]:
+        for digest in [digest for digest, yes in self._yes.items() if meant(yes.question)]:
             self._changes.publish("approvals", self._yes.pop(digest).id)
-        for name in [name for name, yes in self._spent.items() if meant(yes.question.bound)]:
+        for name in [name for name, yes in self._spent.items() if meant(yes.question)]:
             del self._spent[name]
         return len(found)
 

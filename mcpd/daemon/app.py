@@ -21,7 +21,7 @@ from pathlib import Path
 
 import trio
 
-from mcpd import __version__, applying, listing, pinning
+from mcpd import __version__, applying, listing, pinning, reasking
 from mcpd.agents import serve as agents
 from mcpd.broker import Broker
 from mcpd.changes import Changes
@@ -259,6 +259,7 @@ async def _look_after(
         nursery.start_soon(agents.announce, broker)
         nursery.start_soon(announce.announce, broker, inherited)
         nursery.start_soon(broker.approvals.run)
+        nursery.start_soon(reasking.follow, broker)
         nursery.start_soon(pinning.keep, broker)
         nursery.start_soon(_follow_agents, broker, doors, endpoint)
         nursery.start_soon(_follow_files, broker, watch)

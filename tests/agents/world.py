@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import trio
 
+from mcpd import reasking
 from mcpd.agents.serve import announce, serve_connection
 from mcpd.agents.session import Session
 from mcpd.api.journal import QueryJournal, Recorded
@@ -279,6 +280,7 @@ async def staged(home: Home) -> AsyncIterator[Stage]:
         stage = Stage(world)
         await nursery.start(world.broker.journal.run)
         nursery.start_soon(announce, world.broker)
+        nursery.start_soon(reasking.follow, world.broker)
         try:
             yield stage
         finally:
