@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mcpd.caller import Caller
 from mcpd.consent.questions import By, Event
-from mcpd.journal import Entry, Journal
+from mcpd.journal import About, Entry, Journal
 
 
 def record(journal: Journal, event: Event) -> None:
@@ -14,19 +15,18 @@ def record(journal: Journal, event: Event) -> None:
     journal.record(
         Entry(
             kind="approval",
-            session=question.session,
-            agent=bound.agent,
-            pid=by.pid,
-            exe=by.exe,
-            server=bound.server,
-            destination=bound.destination,
-            tool=bound.tool,
-            method=bound.method,
-            risk=question.risk,
+            caller=Caller(question.session, bound.agent, by.pid, by.exe),
+            about=About(
+                server=bound.server,
+                tool=bound.tool,
+                method=bound.method,
+                destination=bound.destination,
+                risk=question.risk,
+                pin=bound.pin,
+            ),
             because="; ".join(question.because),
             outcome=event.outcome,
             approval=event.id,
-            pin=bound.pin,
             waited=event.waited,
             proof=by.proof,
         ),

@@ -25,7 +25,7 @@ from mcpd.config.change import Applied, applied, diff
 from mcpd.config.narrow import Narrowed, keep, narrows
 from mcpd.config.spec import MAIN, Config, Problem, Server
 from mcpd.errors import Failure
-from mcpd.journal import Entry
+from mcpd.journal import About, Entry
 from mcpd.journal.store import kept
 from mcpd.policy.leaks.values import Held, of_definition
 from mcpd.policy.terms import Leaks, Policy
@@ -260,7 +260,8 @@ def keep_accepted(broker: Broker) -> None:
 def record(broker: Broker, by: str, changes: Sequence[Applied]) -> None:
     """What changed, for the journal (n12); who asked for it is an entry of its own."""
     for change in changes:
-        broker.journal.record(Entry(kind="change", method=by, because=f"{change.place}: {change.what}"))
+        what = f"{change.place}: {change.what}"
+        broker.journal.record(Entry(about=About(method=by), kind="change", because=what))
 
 
 def _tell(broker: Broker, by: str, held: Mapping[str, str]) -> None:
@@ -268,4 +269,5 @@ def _tell(broker: Broker, by: str, held: Mapping[str, str]) -> None:
     for name, why in sorted(held.items()):
         if broker.held.get(name) != why:
             log.warning("MCP '%s': held: %s", name, why)
-            broker.journal.record(Entry(kind="change", method=by, server=name, outcome="held", because=why))
+            about = About(server=name, method=by)
+            broker.journal.record(Entry(about=about, kind="change", outcome="held", because=why))

@@ -8,7 +8,7 @@ import msgspec
 DEFAULT_AGENT = "default"
 
 
-class Caller(msgspec.Struct, frozen=True):
+class Caller(msgspec.Struct, frozen=True, cache_hash=True):
     """Who a request is recorded under."""
 
     session: str

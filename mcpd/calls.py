@@ -15,7 +15,7 @@ from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.catalog import content
 from mcpd.errors import Failure, ServerError
-from mcpd.journal import Entry
+from mcpd.journal import About, Entry
 from mcpd.permit import Permit, give_back, holds, obtain
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
@@ -112,21 +112,12 @@ async def call(
             give_back(broker, permit)
         broker.journal.record(
             Entry(
-                session=caller.session,
-                agent=caller.agent,
-                pid=caller.pid,
-                exe=caller.exe,
-                server=row.upstream.name,
-                destination=row.destination,
-                tool=row.tool.name,
-                method=row.method,
+                caller=caller,
+                about=row.about,
                 decision=permit.decision,
                 because=row.because if permit.because is row.decision.because else chain(permit.because),
-                risk=row.ruling.risk,
-                rule=row.ruling.approval,
                 approval=permit.approved,
                 grant=permit.cover,
-                pin=row.pin,
                 waited=permit.waited,
                 decided=permit.decided,
                 outcome=outcome,
@@ -188,12 +179,8 @@ def record_unfound(broker: Broker, caller: Caller, method: str, name: str, failu
     """A request for something that is not there, or not for this agent, is recorded as well (n12)."""
     broker.journal.record(
         Entry(
-            session=caller.session,
-            agent=caller.agent,
-            pid=caller.pid,
-            exe=caller.exe,
-            tool=name[:200],
-            method=method,
+            caller=caller,
+            about=About(tool=name[:200], method=method),
             outcome=failure.kind,
         )
     )

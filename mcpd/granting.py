@@ -15,7 +15,7 @@ from mcpd.config.spec import Server
 from mcpd.consent.grantbook import Given
 from mcpd.consent.questions import Question
 from mcpd.errors import Failure
-from mcpd.journal import Entry
+from mcpd.journal import About, Entry
 from mcpd.policy.grants import EVERY_AGENT, Condition, Grant, Request, covers
 from mcpd.policy.terms import glob_match
 from mcpd.rows import Row
@@ -180,15 +180,10 @@ def _record(broker: Broker, by: Caller, grant: Grant, outcome: str, proof: str) 
     broker.journal.record(
         Entry(
             kind="grant",
-            session=by.session,
-            agent=grant.agent,
-            pid=by.pid,
-            exe=by.exe,
-            server=grant.server,
-            tool=grant.tool,
+            caller=Caller(by.session, grant.agent, by.pid, by.exe),
+            about=About(server=grant.server, tool=grant.tool, destination=grant.destination),
             because=grant.words,
             outcome=outcome,
-            destination=grant.destination,
             grant=grant.id,
             proof=proof,
         )

@@ -263,21 +263,12 @@ async def _put_on_record(
     """What is of high risk happens only when the journal has it on the disk (n12)."""
     entry = Entry(
         kind="decision",
-        session=caller.session,
-        agent=caller.agent,
-        pid=caller.pid,
-        exe=caller.exe,
-        server=row.upstream.name,
-        destination=row.destination,
-        tool=row.tool.name,
-        method=row.method,
+        caller=caller,
+        about=row.about,
         decision="allow",
         because=chain(decision.because),
-        risk=row.ruling.risk,
-        rule=row.ruling.approval,
         approval=decision.approved,
         grant=decision.cover,
-        pin=row.pin,
     )
     permit.decided = await broker.journal.decided(entry, arguments)
     if not permit.decided:

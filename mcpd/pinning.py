@@ -16,7 +16,7 @@ from mcpd.caller import NOBODY, Caller
 from mcpd.catalog.tool import Catalog
 from mcpd.config.spec import Server
 from mcpd.errors import Failure
-from mcpd.journal import Entry
+from mcpd.journal import About, Entry
 from mcpd.policy import pins
 from mcpd.policy.review import Finding, Place, Review, definitions
 from mcpd.rows import Row
@@ -199,17 +199,16 @@ def record(
     broker.journal.record(
         Entry(
             kind="pin",
-            session=by.session,
-            agent=by.agent,
-            pid=by.pid,
-            exe=by.exe,
-            server=server.name,
-            tool=place.name or place.kind,
-            method=place.kind,
+            caller=by,
+            about=About(
+                server=server.name,
+                tool=place.name or place.kind,
+                method=place.kind,
+                destination=server.destination,
+                pin=digest,
+            ),
             because=because,
             outcome=outcome,
-            destination=server.destination,
-            pin=digest,
             proof=proof,
         )
     )

@@ -7,6 +7,7 @@ server, how the answer is bounded. Rulings are made when first asked for and kep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from mcpd.catalog.qualify import qualify_content
 from mcpd.catalog.tool import Catalog, Tool
 from mcpd.config.spec import Agent, Config, Server
 from mcpd.errors import Failure
+from mcpd.journal import About
 from mcpd.policy import pins, poison, rules, shadows
 from mcpd.policy.decide import Allow, Ask, Decision, Facts, decide
 from mcpd.policy.review import Place, Review
@@ -73,31 +75,6 @@ def withheld(offer: Offer, tool: Tool) -> str:
 class Row:
     """A server's own tool, as one agent sees it."""
 
-    __slots__ = (
-        "_because",
-        "_config",
-        "_decision",
-        "_destination",
-        "_facts",
-        "_flags",
-        "_offer",
-        "_pin",
-        "_ruling",
-        "agent",
-        "head",
-        "held",
-        "key",
-        "local",
-        "method",
-        "name",
-        "prefix",
-        "seen",
-        "tool",
-        "trusted",
-        "unverified",
-        "upstream",
-    )
-
     def __init__(
         self, key: ViewKey, name: str, agent: Agent, offer: Offer, tool: Tool, config: Config
     ) -> None:
@@ -129,13 +106,6 @@ class Row:
         """Its definition was pinned, or was before, when a person said yes to a request of it."""
         self._offer = offer
         self._config = config
-        self._because = ""
-        self._destination = ""
-        self._pin = ""
-        self._flags: tuple[str, ...] | None = None
-        self._ruling: Ruling | None = None
-        self._facts: Facts | None = None
-        self._decision: Decision | None = None
 
     @property
     def asks(self) -> bool:
@@ -191,28 +161,22 @@ class Row:
         others = (names.prefix(other, spelling) for other in self._config.servers if other != server)
         return name if any(name.startswith(head) for head in others) else ""
 
-    @property
+    @cached_property
     def destination(self) -> str:
         """Under which consent to its server is filed (n24)."""
-        if not self._destination:
-            server = self.upstream.definition
-            assert isinstance(server, Server)
-            self._destination = server.destination
-        return self._destination
+        server = self.upstream.definition
+        assert isinstance(server, Server)
+        return server.destination
 
-    @property
+    @cached_property
     def pin(self) -> str:
         """The digest of the definition that is decided on (n09)."""
-        if not self._pin:
-            self._pin = pins.digest("tool", self.tool.entry(self.tool.name, stateless=True))
-        return self._pin
+        return pins.digest("tool", self.tool.entry(self.tool.name, stateless=True))
 
-    @property
+    @cached_property
     def flags(self) -> tuple[str, ...]:
         """What a person should know of its definition, in words (n18)."""
-        if self._flags is None:
-            self._flags = () if self.tool.wraps else tuple(self._looked_at())
-        return self._flags
+        return () if self.tool.wraps else tuple(self._looked_at())
 
     def _looked_at(self) -> Iterator[str]:
         review, name = self._offer.review, self.tool.name
@@ -250,49 +214,52 @@ class Row:
             self.doubtful,
         )
 
-    @property
+    @cached_property
     def ruling(self) -> Ruling:
-        if self._ruling is None:
-            self._ruling = rules.resolve(self.subject, trusted=self.trusted)
-        return self._ruling
+        return rules.resolve(self.subject, trusted=self.trusted)
 
-    @property
+    @cached_property
     def facts(self) -> Facts:
         """What is known before the arguments are: no grant, no answer, no leak."""
-        if self._facts is None:
-            self._facts = Facts(
-                ruling=self.ruling,
-                agent=self.agent,
-                server=self.upstream.name,
-                tool=self.tool.name,
-                names=self.names,
-                held=self.held,
-            )
-        return self._facts
+        return Facts(
+            ruling=self.ruling,
+            agent=self.agent,
+            server=self.upstream.name,
+            tool=self.tool.name,
+            names=self.names,
+            held=self.held,
+        )
 
-    @property
+    @cached_property
     def decision(self) -> Decision:
         """What is decided before the arguments are known."""
-        if self._decision is None:
-            self._decision = self.decided(self.facts)
-        return self._decision
+        return self.decided(self.facts)
 
     def decided(self, facts: Facts) -> Decision:
         """The decision, `facts` being its own with more known."""
         return decide(facts)
 
-    @property
+    @cached_property
     def because(self) -> str:
         """The rules of the decision in one line, for the journal."""
-        if not self._because:
-            self._because = chain(self.decision.because)
-        return self._because
+        return chain(self.decision.because)
+
+    @cached_property
+    def about(self) -> About:
+        """What it stands for, for the journal (n12)."""
+        return About(
+            server=self.upstream.name,
+            tool=self.tool.name,
+            method=self.method,
+            destination=self.destination,
+            risk=self.ruling.risk,
+            rule=self.ruling.approval,
+            pin=self.pin,
+        )
 
 
 class Wrapper(Row):
     """A tool of mcpd's own that stands for resources or prompts of a server (a10)."""
-
-    __slots__ = ()
 
     def __init__(
         self, key: ViewKey, name: str, agent: Agent, offer: Offer, tool: Tool, config: Config
@@ -339,8 +306,6 @@ class Wrapper(Row):
 class Native(Row):
     """Another method than tools/call at one server, decided as the wrapper that stands for it (a01)."""
 
-    __slots__ = ()
-
     def __init__(
         self,
         key: ViewKey,
@@ -378,8 +343,6 @@ class Native(Row):
 
 class Following(Native):
     """A method about a task, decided as the call that made it (a01)."""
-
-    __slots__ = ()
 
     def decided(self, facts: Facts) -> Decision:
         return _unasked(decide(facts), "the call that made the task was")

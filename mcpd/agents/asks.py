@@ -16,6 +16,7 @@ import trio
 
 from mcpd.broker import Broker
 from mcpd.caller import Caller
+from mcpd.journal import About as What
 from mcpd.journal import Entry
 from mcpd.policy import asks
 from mcpd.policy.asks import BadAnswer, Refused, Settled
@@ -209,17 +210,11 @@ class Asks:
         decision: str = "allow",
         size: int = 0,
     ) -> None:
-        caller = self._session.caller
         self._session.broker.journal.record(
             Entry(
                 kind="ask",
-                session=caller.session,
-                agent=caller.agent,
-                pid=caller.pid,
-                exe=caller.exe,
-                server=shown.server,
-                tool=request.tool,
-                method=shown.question.method,
+                caller=self._session.caller,
+                about=What(server=shown.server, tool=request.tool, method=shown.question.method),
                 decision=decision,
                 because=because[:500],
                 outcome=outcome,

@@ -14,7 +14,7 @@ from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.control.authority import judge
 from mcpd.errors import Failure
-from mcpd.journal import Entry
+from mcpd.journal import About, Entry
 from mcpd.policy.asks import UNDECLARED
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.transport.lines import LineWriter
@@ -99,16 +99,14 @@ class Operator:
 
     def record(self, method: str, params: Params, outcome: str, proof: Proof = "") -> None:
         """Who changed something, for the journal (n12)."""
-        caller = self.caller
+        caller = Caller(self.caller.session, "", self.caller.pid, self.caller.exe)
+        server = getattr(params, "server", "") or getattr(params, "name", "")
         meant = [(word, str(getattr(params, word, ""))) for word in ("agent", "session", "id")]
         self.broker.journal.record(
             Entry(
                 kind="change",
-                session=caller.session,
-                pid=caller.pid,
-                exe=caller.exe,
-                server=getattr(params, "server", "") or getattr(params, "name", ""),
-                method=method,
+                caller=caller,
+                about=About(server=server, method=method),
                 because=", ".join(f'{word} "{value[:60]}"' for word, value in meant if value),
                 outcome=outcome,
                 proof=proof,

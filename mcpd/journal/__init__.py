@@ -4,7 +4,7 @@
 row says is in `entry`, how an entry becomes one in `rows` and `shape`; `search` finds rows again.
 """
 
-from mcpd.journal.entry import Entry
+from mcpd.journal.entry import About, Entry
 from mcpd.journal.writer import Journal
 
-__all__ = ["Entry", "Journal"]
+__all__ = ["About", "Entry", "Journal"]

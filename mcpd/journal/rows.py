@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Protocol, TypeAlias
-
-import msgspec
 
 from mcpd.journal.entry import Entry
 from mcpd.journal.shape import LARGEST, shape
@@ -16,14 +13,13 @@ KEPT = 16 << 10
 CHAIN = 2000
 """Characters kept of the rules that decided, or of what happened."""
 
-_DIGEST, _SHAPE, _ARGUMENTS, _TOOL, _BECAUSE, _FINDINGS = map(
-    Entry.__struct_fields__.index, ("digest", "shape", "arguments", "tool", "because", "findings")
-)
-
 
 #: An entry that is not yet in the file, with the arguments that it is about (JSON text). A plain tuple: the
 #: collector lets go of those at its first look, and thousands wait at full load.
 Waiting: TypeAlias = tuple[Entry, bytes]
+
+#: All that may repeat: equal ones are one context.
+Words: TypeAlias = tuple[object, ...]
 
 
 class Redactor(Protocol):
@@ -38,52 +34,89 @@ class Redactor(Protocol):
         ...
 
 
+def words(entry: Entry, arguments: bytes) -> Words:
+    """What of an entry may repeat, as it was said: `context` makes columns of it."""
+    return (
+        entry.caller,
+        entry.about,
+        entry.kind,
+        entry.decision,
+        entry.because,
+        entry.outcome,
+        entry.approval,
+        entry.grant,
+        entry.findings,
+        entry.proof,
+        shape(arguments) if arguments else "",
+    )
+
+
+def context(entry: Entry, shaped: str, redactor: Redactor | None) -> dict[str, object]:
+    """The columns that all entries with the same words share."""
+    caller, about = entry.caller, entry.about
+    return {
+        "kind": entry.kind,
+        "session": caller.session,
+        "agent": caller.agent,
+        "pid": caller.pid,
+        "exe": caller.exe,
+        "server": about.server,
+        "tool": _clean(about.tool, redactor),
+        "method": about.method,
+        "decision": entry.decision,
+        "because": _clean(entry.because, redactor)[:CHAIN],
+        "outcome": entry.outcome,
+        "destination": about.destination,
+        "risk": about.risk,
+        "rule": about.rule,
+        "approval": entry.approval,
+        "grant": entry.grant,
+        "pin": about.pin,
+        "findings": _clean(entry.findings, redactor),
+        "proof": entry.proof,
+        "shape": _clean(shaped, redactor),
+    }
+
+
 class Rows:
-    """The rows of one batch. What repeats in it is looked through once."""
+    """What an entry has of its own. `key`: of the digests, the file's."""
 
-    def __init__(self, key: bytes, redactor: Redactor | None, *, keep: bool) -> None:
-        self._key = key
-        self._redactor = redactor
-        self._keep = keep
-        self._seen: dict[str, str] = {}
+    def __init__(self, key: bytes) -> None:
+        self._hash = blake2b(digest_size=12, key=key)
 
-    def values(self, part: Sequence[Waiting]) -> list[object]:
-        """The values of the rows one after the other."""
-        values: list[object] = []
-        for entry, arguments in part:
-            values += self._row(entry, arguments)
-        return values
-
-    def _row(self, entry: Entry, arguments: bytes) -> list[object]:
-        row: list[object] = list(msgspec.structs.astuple(entry))
-        row[0] = None  # the number is the file's to give
+    def own(self, entry: Entry, arguments: bytes, kept: str) -> tuple[object, ...]:
+        """Its columns in the order of `OWN`; `kept`: what is kept of the arguments, as `whole` gives it."""
+        digest = ""
         if arguments:
-            row[_DIGEST] = blake2b(arguments, digest_size=12, key=self._key).hexdigest()
-            row[_SHAPE] = self._clean(shape(arguments))
-            if self._keep:
-                row[_ARGUMENTS] = self._whole(arguments)
-        row[_BECAUSE] = self._clean(entry.because)[:CHAIN]
-        if self._redactor is not None:
-            row[_TOOL] = self._clean(entry.tool)
-            row[_FINDINGS] = self._clean(entry.findings)
-        return row
+            # Half as dear as to begin one with the key.
+            begun = self._hash.copy()
+            begun.update(arguments)
+            digest = begun.hexdigest()
+        return (
+            entry.at,
+            entry.duration,
+            entry.request_bytes,
+            entry.result_bytes,
+            digest,
+            entry.waited,
+            entry.decided,
+            kept,
+        )
 
-    def _clean(self, text: str) -> str:
-        if self._redactor is None or not text:
-            return text
-        found = self._seen.get(text)
-        if found is None:
-            found = self._seen[text] = self._redactor.text(as_text(text))
-        return found
 
-    def _whole(self, arguments: bytes) -> str:
-        """Redacted before it is cut: the half of a value would not be known any more."""
-        if len(arguments) > LARGEST:
-            return f"({len(arguments)} bytes)"
-        if self._redactor is not None:
-            arguments = self._redactor.stored(arguments)
-        text = arguments.decode("utf-8", "replace")
-        return text if len(text) <= KEPT else f"{text[:KEPT]}… ({len(text)} characters)"
+def whole(arguments: bytes, redactor: Redactor | None) -> str:
+    """Arguments as they are kept. Redacted before they are cut: the half of a value would not be known any
+    more."""
+    if len(arguments) > LARGEST:
+        return f"({len(arguments)} bytes)"
+    if redactor is not None:
+        arguments = redactor.stored(arguments)
+    text = arguments.decode("utf-8", "replace")
+    return text if len(text) <= KEPT else f"{text[:KEPT]}… ({len(text)} characters)"
+
+
+def _clean(text: str, redactor: Redactor | None) -> str:
+    return redactor.text(as_text(text)) if redactor is not None and text else text
 
 
 def as_text(text: str) -> str:

@@ -9,7 +9,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,13 +17,11 @@ from mcpd.api.journal import QueryJournal
 from mcpd.config.spec import Problem, Settings
 from mcpd.database import Schema, is_damage, open_database, reason, set_aside
 from mcpd.errors import Failure
-from mcpd.journal.entry import COLUMNS, Entry
-from mcpd.journal.rows import Redactor, Rows, Waiting, as_text
+from mcpd.journal.entry import COLUMNS, OWN, SHARED, Entry
+from mcpd.journal.rows import Redactor, Rows, Waiting, Words, as_text, context, whole, words
 from mcpd.journal.search import Page, ends, find
 
 log = logging.getLogger(__name__)
-
-_NAMES: Final = ", ".join(Entry.__struct_fields__)
 
 #: The key makes the digests of arguments say nothing without the file: many arguments could be guessed.
 _KEY: Final = "create table key (bytes blob not null); insert into key values (randomblob(32))"
@@ -33,19 +31,36 @@ _ADDED: Final = (
     *("waited", "proof", "decided", "shape", "arguments"),
 )
 
+
+def _declared(names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {COLUMNS[name]}" for name in names)
+
+
+#: An entry and its context, and both together as what is searched. Read in the order of the entries, whatever
+#: is asked of the contexts.
+_TABLES: Final = (
+    f"create table context (id integer primary key, {_declared(SHARED)});"
+    f"create table entry (id integer primary key, context integer not null, {_declared(OWN)});"
+    f"create view entries as select entry.id, {', '.join(COLUMNS)} "
+    "from entry cross join context on context.id = entry.context"
+)
+
 SCHEMA = Schema(
-    version=2,
-    script="create table entries (id integer primary key, "
-    + ", ".join(f"{name} {declared}" for name, declared in COLUMNS.items())
-    + f"); {_KEY}",
-    probe=f"select {_NAMES}, bytes from entries, key limit 1",
+    version=3,
+    script=f"{_TABLES}; {_KEY}",
+    probe=f"select id, {', '.join(COLUMNS)}, bytes from entries, key limit 1",
     steps={
         1: "; ".join(
             f"alter table entries add column {name} {COLUMNS[name]} default "
             + ("''" if COLUMNS[name].startswith("text") else "0")
             for name in _ADDED
         )
-        + f"; {_KEY}"
+        + f"; {_KEY}",
+        # Each entry gets a context of its own; to find equal ones would take long, and they go with time.
+        2: f"alter table entries rename to old; {_TABLES};"
+        f"insert into context (id, {', '.join(SHARED)}) select id, {', '.join(SHARED)} from old;"
+        f"insert into entry (id, context, {', '.join(OWN)}) select id, id, {', '.join(OWN)} from old;"
+        "drop table old",
     },
 )
 #: The order matters: auto_vacuum counts only before the first table. A crash of the machine may
@@ -58,13 +73,19 @@ _PRAGMAS = (
     # In pages: at full load the log is copied a fourth as often (measured: 10 % of the writer's time).
     "wal_autocheckpoint = 4000",
 )
-_ROW: Final = "(" + ", ".join("?" * len(Entry.__struct_fields__)) + ")"
+_ROW: Final = "(" + ", ".join("?" * (1 + len(OWN))) + ")"
 #: Rows of a statement -> the statement. The interpreter's lock is given up and taken back once a statement,
 #: so a row each would hold up the loop, and the writer still more, while calls go on. Few sizes, because
-#: each that was used is kept, compiled (12 KB a row).
+#: each that was used is kept, compiled.
 _INSERTS: Final = {
-    rows: f"insert into entries ({_NAMES}) values " + ", ".join([_ROW] * rows) for rows in (64, 8, 1)
+    rows: f"insert into entry (context, {', '.join(OWN)}) values " + ", ".join([_ROW] * rows)
+    for rows in (128, 16, 1)
 }
+_INSERT_CONTEXT: Final = (
+    f"insert into context ({', '.join(SHARED)}) values ({', '.join(f':{name}' for name in SHARED)})"
+)
+CONTEXTS: Final = 2000
+"""Contexts that are known again; another that is as good as one before costs some hundred bytes."""
 
 DAY = 86400.0
 _CHUNK = 20_000
@@ -94,7 +115,9 @@ class Store:
         self.keep = keep
         self._redactor = redactor
         self._connection: sqlite3.Connection | None = None
-        self._key = b""
+        self._rows = Rows(b"")
+        self._contexts: dict[Words, int] = {}
+        """The numbers of those that were written lately."""
         self._inode = 0
         self._tidied = 0.0
 
@@ -127,7 +150,6 @@ class Store:
 
     def _insert(self, batch: Sequence[Waiting]) -> int:
         connection = self._ready()
-        rows = Rows(self._key, self._redactor, keep=self.keep.arguments)
         batch = list(batch)
         last = 0
         connection.execute("begin immediate")
@@ -135,15 +157,39 @@ class Store:
             at = 0
             for size, statement in _INSERTS.items():
                 while at + size <= len(batch):
-                    values = rows.values(batch[at : at + size])
+                    values = self._values(connection, batch[at : at + size])
                     last = _execute(connection, statement, values).lastrowid or 0
                     at += size
             connection.execute("commit")
         except BaseException:
+            # Those of this batch are not there.
+            self._contexts.clear()
             if connection.in_transaction:
                 connection.execute("rollback")
             raise
         return last
+
+    def _values(self, connection: sqlite3.Connection, part: Sequence[Waiting]) -> list[object]:
+        """The values of the rows one after the other."""
+        values: list[object] = []
+        own, known, redactor = self._rows.own, self._contexts.get, self._redactor
+        for entry, arguments in part:
+            said = words(entry, arguments)
+            number = known(said)
+            if number is None:
+                number = self._insert_context(connection, said, entry)
+            kept = whole(arguments, redactor) if arguments and self.keep.arguments else ""
+            values.append(number)
+            values += own(entry, arguments, kept)
+        return values
+
+    def _insert_context(self, connection: sqlite3.Connection, said: Words, entry: Entry) -> int:
+        if len(self._contexts) >= CONTEXTS:
+            self._contexts.clear()
+        columns = context(entry, str(said[-1]), self._redactor)
+        number = _execute(connection, _INSERT_CONTEXT, columns).lastrowid or 0
+        self._contexts[said] = number
+        return number
 
     def read(self, wanted: QueryJournal) -> Page:
         """One that was deleted is empty. Raises Failure `not_writable` when the file cannot be read."""
@@ -171,7 +217,9 @@ class Store:
         self.close()
         # Not thorough: it may be half a gigabyte, and damage shows itself when it is written.
         opened = open_database(self.path, SCHEMA, _PRAGMAS, thorough=False)
-        [(self._key,)] = opened.connection.execute("select bytes from key limit 1")
+        [(key,)] = opened.connection.execute("select bytes from key limit 1")
+        self._rows = Rows(key)
+        self._contexts.clear()
         self._connection = opened.connection
         self._inode = os.stat(self.path).st_ino
         if opened.set_aside is not None:
@@ -198,6 +246,8 @@ class Store:
             connection = self._ready()
             if due:
                 self._tidied = now
+                # What has come to be held since is redacted in those that come.
+                self._contexts.clear()
             elif self._excess(connection) <= 0:
                 return
             self._delete_old(connection, newest)
@@ -206,7 +256,7 @@ class Store:
 
     def _delete_old(self, connection: sqlite3.Connection, newest: float) -> None:
         if self.keep.days:
-            _delete(connection, "at < ?", newest - self.keep.days * DAY)
+            self._delete(connection, "at < ?", newest - self.keep.days * DAY)
         # An agent that floods the journal with requests must not thereby be rid of what was decided about it.
         for which in (_PLAIN, "1"):
             # Rows differ in size, so the share to delete is an estimate that is made again.
@@ -215,9 +265,24 @@ class Store:
                 first, last = ends(connection, which)
                 if share <= 0 or first > last:
                     break
-                _delete(connection, f"id <= ? and {which}", first + int((last - first + 1) * share))
+                self._delete(connection, f"id <= ? and {which}", first + int((last - first + 1) * share))
         # As a script: a plain execute() steps once, and each step frees one page.
         connection.executescript("pragma incremental_vacuum")
+
+    def _delete(self, connection: sqlite3.Connection, condition: str, value: float) -> None:
+        """Delete in steps, so that a reader or a backup never waits long; then contexts without an entry."""
+        some = False
+        while True:
+            cursor = connection.execute(
+                f"delete from entry where id in (select id from entries where {condition} limit {_CHUNK})",
+                (value,),
+            )
+            some = some or cursor.rowcount > 0
+            if cursor.rowcount < _CHUNK:
+                break
+        if some:
+            self._contexts.clear()
+            connection.execute("delete from context where id not in (select context from entry)")
 
     def _excess(self, connection: sqlite3.Connection) -> float:
         """The share of the rows that must go, so that a tenth of the space is free again."""
@@ -231,22 +296,17 @@ class Store:
         return 1 - 0.9 * self.keep.bytes / used if used > self.keep.bytes else 0.0
 
 
-def _delete(connection: sqlite3.Connection, condition: str, value: float) -> None:
-    """Delete in steps, so that a reader or a backup never waits long."""
-    while True:
-        cursor = connection.execute(
-            f"delete from entries where id in (select id from entries where {condition} limit {_CHUNK})",
-            (value,),
-        )
-        if cursor.rowcount < _CHUNK:
-            return
-
-
-def _execute(connection: sqlite3.Connection, statement: str, values: Sequence[object]) -> sqlite3.Cursor:
+def _execute(
+    connection: sqlite3.Connection, statement: str, values: Sequence[object] | Mapping[str, object]
+) -> sqlite3.Cursor:
     try:
         return connection.execute(statement, values)
     except UnicodeEncodeError:
         # A path of the file system may hold bytes that are no text. Nothing of the statement is in.
-        return connection.execute(
-            statement, [as_text(value) if isinstance(value, str) else value for value in values]
-        )
+        if isinstance(values, Mapping):
+            return connection.execute(statement, {name: _fit(value) for name, value in values.items()})
+        return connection.execute(statement, [_fit(value) for value in values])
+
+
+def _fit(value: object) -> object:
+    return as_text(value) if isinstance(value, str) else value

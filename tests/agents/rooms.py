@@ -22,6 +22,7 @@ from mcpd import listing
 from mcpd.agents.identity import Peer
 from mcpd.agents.methods import serve as face
 from mcpd.agents.session import Session
+from mcpd.api.journal import Recorded
 from mcpd.broker import Broker
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Policy, Server
@@ -40,6 +41,7 @@ from mcpd.upstream.keeper import Keeper
 from mcpd.upstream.link import Link
 from mcpd.upstream.opening import Opening
 from tests.conftest import Home
+from tests.journal.flat import recorded
 
 Json = dict[str, Any]
 
@@ -367,7 +369,7 @@ class Room:
     def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
         self.broker = broker
         self.nursery = nursery
-        self.records: list[Entry] = []
+        self.records: list[Recorded] = []
 
     async def agent(
         self,
@@ -383,17 +385,17 @@ class Room:
         return made
 
     def record(self, entry: Entry, arguments: bytes = b"") -> None:
-        self.records.append(entry)
+        self.records.append(recorded(entry))
 
     async def decided(self, entry: Entry, arguments: bytes = b"") -> int:
-        self.records.append(entry)
+        self.records.append(recorded(entry))
         return len(self.records)
 
-    def asks(self, **facts: Any) -> list[Entry]:
+    def asks(self, **facts: Any) -> list[Recorded]:
         """What was recorded of servers' questions."""
         return self.recorded("ask", **facts)
 
-    def recorded(self, kind: str, **facts: Any) -> list[Entry]:
+    def recorded(self, kind: str, **facts: Any) -> list[Recorded]:
         return [
             entry
             for entry in self.records

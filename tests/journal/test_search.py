@@ -10,24 +10,25 @@ from typing import Any
 import pytest
 
 from mcpd.api.journal import QueryJournal
-from mcpd.journal import Entry, search
+from mcpd.journal import search
 from mcpd.journal.store import Keep, Store
+from tests.journal.flat import entry
 
 #: Number -> what happened, in order.
 ENTRIES = (
-    Entry(at=10, agent="coder", server="fs", tool="read_file", method="tools/call", outcome="ok", risk="low"),
-    Entry(
+    entry(at=10, agent="coder", server="fs", tool="read_file", method="tools/call", outcome="ok", risk="low"),
+    entry(
         at=20, agent="coder", server="fs", tool="write_file", outcome="denied", decision="deny", risk="high"
     ),
-    Entry(
+    entry(
         at=30, agent="reader", server="fs", tool="read_file", outcome="ok", because="100% [sure]", grant="g7"
     ),
-    Entry(
+    entry(
         at=40, kind="approval", agent="coder", server="fs", tool="write_file", approval="q1", outcome="asked"
     ),
-    Entry(at=50, kind="approval", agent="coder", approval="q1", outcome="approved", proof="unverified"),
-    Entry(at=60, kind="change", method="servers.trust", server="web", pid=7, outcome="ok", session="s9"),
-    Entry(at=70, agent="coder", server="web", tool="Fetch", outcome="tool_error", findings="1 redacted"),
+    entry(at=50, kind="approval", agent="coder", approval="q1", outcome="approved", proof="unverified"),
+    entry(at=60, kind="change", method="servers.trust", server="web", pid=7, outcome="ok", session="s9"),
+    entry(at=70, agent="coder", server="web", tool="Fetch", outcome="tool_error", findings="1 redacted"),
 )
 
 
@@ -128,7 +129,7 @@ def test_a_search_since_lately_does_not_read_the_whole_past(
     now = time.time()
     # One entry of a clock that was wrong for a moment, and then a step of entries a day older than asked for.
     ages = [9e6] * 95 + [5.0, 2e6, 1.0] + [0.0] * 2
-    store.write([(Entry(at=now - age), b"") for age in ages])
+    store.write([(entry(at=now - age), b"") for age in ages])
     store.close()
     looked: list[str] = []
     connection = sqlite3.connect(tmp_path / "journal.db")

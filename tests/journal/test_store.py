@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import sqlite3
 import stat
 import time
 from pathlib import Path
@@ -17,8 +19,11 @@ from mcpd.journal import Entry
 from mcpd.journal.rows import CHAIN, KEPT
 from mcpd.journal.shape import LARGEST
 from mcpd.journal.store import Keep, Store, kept
+from tests.journal.flat import entry
 
 SECRET = "hunter2-hunter2"
+
+numbers = itertools.count()
 
 
 class Redactor:
@@ -33,32 +38,37 @@ class Redactor:
         )
 
 
+def unlike() -> str:
+    """Words that no other entry has; equal ones would be stored once."""
+    return f"{next(numbers)} " + "x" * 1000
+
+
 def only(store: Store) -> Recorded:
     [entry] = store.read(QueryJournal(limit=1)).entries
     return entry
 
 
-def stored(store: Store, entry: Entry, arguments: bytes = b"") -> Recorded:
-    store.write([(entry, arguments)])
+def stored(store: Store, new: Entry, arguments: bytes = b"") -> Recorded:
+    store.write([(new, arguments)])
     return only(store)
 
 
 def test_equal_arguments_have_equal_digests_which_say_nothing_without_the_file(tmp_path: Path) -> None:
     one, other = Store(tmp_path / "1.db", Keep()), Store(tmp_path / "2.db", Keep())
     first, again = (
-        stored(one, Entry(), b'{"pin":"0000"}').digest,
-        stored(one, Entry(), b'{"pin":"0000"}').digest,
+        stored(one, entry(), b'{"pin":"0000"}').digest,
+        stored(one, entry(), b'{"pin":"0000"}').digest,
     )
     assert first == again
     assert len(first) == 24
-    assert stored(one, Entry(), b'{"pin":"0001"}').digest != first
-    assert stored(other, Entry(), b'{"pin":"0000"}').digest != first
+    assert stored(one, entry(), b'{"pin":"0001"}').digest != first
+    assert stored(other, entry(), b'{"pin":"0000"}').digest != first
     plain = (hashlib.blake2b(b'{"pin":"0000"}', digest_size=12), hashlib.sha256(b'{"pin":"0000"}'))
     assert first not in [made.hexdigest()[:24] for made in plain]
     one.close()
     # The key stays with the file.
     opened = Store(tmp_path / "1.db", Keep())
-    assert stored(opened, Entry(), b'{"pin":"0000"}').digest == first
+    assert stored(opened, entry(), b'{"pin":"0000"}').digest == first
     opened.close()
     other.close()
     assert stat.S_IMODE((tmp_path / "1.db").stat().st_mode) == 0o600
@@ -66,8 +76,8 @@ def test_equal_arguments_have_equal_digests_which_say_nothing_without_the_file(t
 
 def test_of_arguments_the_shape_is_kept_and_no_value(tmp_path: Path) -> None:
     store = Store(tmp_path / "j.db", Keep())
-    entry = stored(store, Entry(), b'{"path":"/home/me/diary","deep":{"n":1}}')
-    assert (entry.shape, entry.arguments) == ('{"path":"string","deep":{"n":"number"}}', "")
+    found = stored(store, entry(), b'{"path":"/home/me/diary","deep":{"n":1}}')
+    assert (found.shape, found.arguments) == ('{"path":"string","deep":{"n":"number"}}', "")
     store.close()
     assert b"diary" not in (tmp_path / "j.db").read_bytes()
 
@@ -75,34 +85,34 @@ def test_of_arguments_the_shape_is_kept_and_no_value(tmp_path: Path) -> None:
 def test_arguments_are_kept_where_that_is_asked_for_and_redacted_before_they_are_cut(tmp_path: Path) -> None:
     store = Store(tmp_path / "j.db", kept(Settings(journal_arguments=True)), Redactor())
     text = json.dumps({"a": SECRET, "b": "plain"})
-    assert stored(store, Entry(server="fs"), text.encode()).arguments == text.replace(SECRET, "[SECRET]")
+    assert stored(store, entry(server="fs"), text.encode()).arguments == text.replace(SECRET, "[SECRET]")
     escaped = b'{"a":"\\u0068' + SECRET[1:].encode() + b'"}'
-    assert stored(store, Entry(), escaped).arguments == '{"a":"[SECRET]"}'
+    assert stored(store, entry(), escaped).arguments == '{"a":"[SECRET]"}'
     # The limit falls into the middle of the value.
     text = json.dumps({"a": "x" * (KEPT - 12) + SECRET})
-    cut = stored(store, Entry(server="fs"), text.encode()).arguments
+    cut = stored(store, entry(server="fs"), text.encode()).arguments
     assert len(cut) < KEPT + 40
     assert cut.endswith(f"… ({len(text) - len(SECRET) + 8} characters)")
     assert SECRET[:4] not in cut
     large = b'{"a":"' + b"x" * LARGEST + b'"}'
-    assert stored(store, Entry(server="fs"), large).arguments == f"({len(large)} bytes)"
+    assert stored(store, entry(server="fs"), large).arguments == f"({len(large)} bytes)"
     store.close()
 
 
 def test_foreign_texts_pass_the_redactor(tmp_path: Path) -> None:
     store = Store(tmp_path / "j.db", Keep(), Redactor())
     texts: dict[str, Any] = {"tool": f"t {SECRET}", "because": f"b {SECRET}", "findings": SECRET}
-    entry = stored(store, Entry(server="fs", **texts), json.dumps({SECRET: 1}).encode())
-    assert (entry.tool, entry.because, entry.findings) == ("t [SECRET]", "b [SECRET]", "[SECRET]")
-    assert entry.shape == '{"[SECRET]":"number"}'
-    assert stored(store, Entry(server="fs", tool="odd \ud800")).tool == "odd ?"
+    found = stored(store, entry(server="fs", **texts), json.dumps({SECRET: 1}).encode())
+    assert (found.tool, found.because, found.findings) == ("t [SECRET]", "b [SECRET]", "[SECRET]")
+    assert found.shape == '{"[SECRET]":"number"}'
+    assert stored(store, entry(server="fs", tool="odd \ud800")).tool == "odd ?"
     store.close()
 
 
 def test_a_long_chain_is_cut_after_it_was_redacted(tmp_path: Path) -> None:
     store = Store(tmp_path / "j.db", Keep(), Redactor())
     because = "x" * (CHAIN - 2) + SECRET
-    assert stored(store, Entry(server="fs", because=because)).because == "x" * (CHAIN - 2) + "[S"
+    assert stored(store, entry(server="fs", because=because)).because == "x" * (CHAIN - 2) + "[S"
     store.close()
 
 
@@ -112,7 +122,7 @@ def test_the_file_stays_within_its_limit_while_it_is_written(tmp_path: Path) -> 
     store = Store(path, Keep(bytes=limit))
     largest = 0
     for batch in range(20):
-        store.write([(Entry(tool=f"{batch}", because="x" * 1000), b"") for _ in range(300)])
+        store.write([(entry(tool=f"{batch}", because=unlike()), b"") for _ in range(300)])
         largest = max(largest, path.stat().st_size)
     newest = only(store)
     assert newest.tool == "19"
@@ -127,22 +137,22 @@ def test_a_flood_of_requests_does_not_wash_away_what_was_decided(tmp_path: Path)
     path, limit = tmp_path / "j.db", 1 << 20
     store = Store(path, Keep(bytes=limit))
     lasting = [
-        Entry(kind="approval", outcome="approved"),
-        Entry(kind="change", method="servers.trust"),
-        Entry(kind="decision", risk="high"),
-        Entry(kind="request", risk="high", outcome="ok"),
+        entry(kind="approval", outcome="approved"),
+        entry(kind="change", method="servers.trust"),
+        entry(kind="decision", risk="high"),
+        entry(kind="request", risk="high", outcome="ok"),
     ]
     store.write([(entry, b"") for entry in lasting])
     for _ in range(10):
-        store.write([(Entry(risk="low", because="x" * 1000), b"") for _ in range(400)])
-        store.write([(Entry(outcome="no_such_tool", tool="y" * 200), b"") for _ in range(400)])
+        store.write([(entry(risk="low", because=unlike()), b"") for _ in range(400)])
+        store.write([(entry(outcome="no_such_tool", tool=unlike()[:200]), b"") for _ in range(400)])
     left = store.read(QueryJournal(after=0, limit=10_000)).entries
     assert [entry.id for entry in left[:4]] == [1, 2, 3, 4]
     assert left[4].id > 100
     assert 100 < len(left) < 3000
     # By themselves they are no more than the limit allows.
     for _ in range(10):
-        store.write([(Entry(kind="change", because="x" * 1000), b"") for _ in range(400)])
+        store.write([(entry(kind="change", because=unlike()), b"") for _ in range(400)])
     left = store.read(QueryJournal(after=0, limit=10_000)).entries
     assert {entry.kind for entry in left} == {"change"}
     assert len(left) < 1000
@@ -152,9 +162,9 @@ def test_a_flood_of_requests_does_not_wash_away_what_was_decided(tmp_path: Path)
 
 def test_what_is_kept_can_change_at_any_time(tmp_path: Path) -> None:
     store = Store(tmp_path / "j.db", Keep(bytes=0))
-    store.write([(Entry(because="x" * 1000), b"") for _ in range(3000)])
+    store.write([(entry(because=unlike()), b"") for _ in range(3000)])
     store.keep = kept(Settings(journal_keep_bytes=1 << 20))
-    store.write([(Entry(tool="last"), b"")])
+    store.write([(entry(tool="last"), b"")])
     assert len(store.read(QueryJournal(limit=5000)).entries) < 1000
     assert only(store).tool == "last"
     store.close()
@@ -163,17 +173,68 @@ def test_what_is_kept_can_change_at_any_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 400, 801])
 def test_a_write_tells_the_number_of_its_last_entry(tmp_path: Path, count: int) -> None:
     store = Store(tmp_path / "j.db", Keep())
-    assert store.write([(Entry(at=time.time()), b"")] * count) == count
-    assert store.write([(Entry(at=time.time()), b"")]) == count + 1
+    assert store.write([(entry(at=time.time()), b"")] * count) == count
+    assert store.write([(entry(at=time.time()), b"")]) == count + 1
     store.close()
 
 
 def test_a_journal_that_was_deleted_is_an_empty_one(tmp_path: Path) -> None:
     store = Store(tmp_path / "journal.db", Keep())
-    stored(store, Entry(tool="a"))
+    stored(store, entry(tool="a"))
     for file in tmp_path.iterdir():
         file.unlink()
     for wanted in (QueryJournal(limit=1), QueryJournal(after=1, limit=1)):
         assert store.read(wanted) == ([], 0)
-    assert stored(store, Entry(tool="b")).tool == "b"
+    assert stored(store, entry(tool="b")).tool == "b"
+    store.close()
+
+
+def contexts(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    [(count,)] = connection.execute("select count(*) from context")
+    connection.close()
+    return int(count)
+
+
+def test_what_repeats_is_stored_once_and_goes_with_its_last_entry(tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    store = Store(path, Keep(days=0))
+    store.write([(entry(at=1.0, tool="old", request_bytes=n), b'{"a":1}') for n in range(300)])
+    now = time.time()
+    store.write([(entry(at=now, tool="new", request_bytes=n), b'{"a":2}') for n in range(300)])
+    store.write([(entry(at=now, tool="new"), b'{"a":3}'), (entry(at=now, tool="new"), b'{"b":3}')])
+    assert contexts(path) == 3
+    sizes = [each.request_bytes for each in store.read(QueryJournal(tool="new", after=0, limit=500)).entries]
+    assert sizes == [*range(300), 0, 0]
+    store.close()
+    # Opened again it deletes what is too old; what is written then is whole all the same.
+    again = Store(path, Keep(days=1))
+    again.open()
+    assert contexts(path) == 2
+    assert stored(again, entry(tool="old"), b'{"a":1}').shape == '{"a":"number"}'
+    again.close()
+
+
+def test_what_is_deleted_between_two_batches_is_not_referred_to(tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    store = Store(path, Keep(bytes=1 << 19))
+    for _ in range(4):
+        store.write([(entry(tool="same"), b"")])
+        store.write([(entry(because=unlike()), b"") for _ in range(1000)])
+    assert stored(store, entry(tool="same")).tool == "same"
+    connection = sqlite3.connect(path)
+    missing = "select count(*) from entry where context not in (select id from context)"
+    assert connection.execute(missing).fetchone() == (0,)
+    connection.close()
+    store.close()
+
+
+def test_a_context_of_a_batch_that_was_not_written_is_written_with_the_next(tmp_path: Path) -> None:
+    store = Store(tmp_path / "j.db", Keep())
+    store.write([(entry(tool="before"), b"")])
+    broken = entry(tool="t", waited=None)
+    with pytest.raises(sqlite3.IntegrityError):
+        store.write([(entry(tool="t"), b""), (broken, b"")])
+    assert only(store).tool == "before"
+    assert stored(store, entry(tool="t")).tool == "t"
     store.close()

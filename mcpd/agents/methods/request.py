@@ -8,10 +8,11 @@ from math import inf
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from mcpd.agents.parked import Call
 from mcpd.agents.session import Session
-from mcpd.journal import Entry
+from mcpd.journal import About, Entry
 from mcpd.protocol import abilities, dialect, extensions
 from mcpd.protocol.abilities import Ability
 from mcpd.protocol.jsonrpc import Message
@@ -66,17 +67,15 @@ class Request(msgspec.Struct, eq=False):
 
     def record(self, because: str) -> None:
         """That it was done; for what has nothing to decide and reaches servers by words of mcpd's (n12)."""
-        caller, row = self.by.caller, self.row
+        about, row = About(method=self.message.method), self.row
+        if row is not None:
+            about = replace(
+                about, server=row.upstream.name, destination=row.destination, tool=row.tool.name
+            )
         self.by.broker.journal.record(
             Entry(
-                session=caller.session,
-                agent=caller.agent,
-                pid=caller.pid,
-                exe=caller.exe,
-                server=row.upstream.name if row is not None else "",
-                destination=row.destination if row is not None else "",
-                tool=row.tool.name if row is not None else "",
-                method=self.message.method,
+                caller=self.by.caller,
+                about=about,
                 because=because,
                 outcome="ok",
                 request_bytes=len(self.params),

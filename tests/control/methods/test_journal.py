@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
-from mcpd.journal import Entry
 from tests.conftest import Home
 from tests.control.world import Client, running
+from tests.journal.flat import entry
 
 
 async def test_a_query_tells_what_was_recorded_and_where_to_go_on(home: Home, real_clock: None) -> None:
@@ -16,7 +16,7 @@ async def test_a_query_tells_what_was_recorded_and_where_to_go_on(home: Home, re
         await world.nursery.start(journal.run)
         operator = await world.operator()
         for number in range(1, 6):
-            journal.record(Entry(at=1e9 + number, tool=f"t{number}", agent="a", risk="high"))
+            journal.record(entry(at=1e9 + number, tool=f"t{number}", agent="a", risk="high"))
         page = await operator.call("journal.query", limit=2, tool="t*")
         assert [(each["id"], each["tool"], each["risk"]) for each in page["entries"]] == [
             (5, "t5", "high"),
@@ -32,16 +32,16 @@ async def test_who_follows_is_told_as_it_happens(home: Home, real_clock: None) -
         journal = world.broker.journal
         await world.nursery.start(journal.run)
         operator = await world.operator()
-        journal.record(Entry(tool="old"))
+        journal.record(entry(tool="old"))
         [old] = (await operator.call("journal.query", limit=1))["entries"]
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_follow, operator, old["id"])
             # This one wakes the query for nothing.
-            journal.record(Entry(tool="of another", agent="other"))
+            journal.record(entry(tool="of another", agent="other"))
             while len((await journal.query()).entries) < 2:
                 await trio.lowlevel.checkpoint()
-            journal.record(Entry(tool="new", agent="mine"))
+            journal.record(entry(tool="new", agent="mine"))
 
 
 async def _follow(operator: Client, after: int) -> None:
@@ -53,7 +53,7 @@ async def _follow(operator: Client, after: int) -> None:
 async def test_nothing_new_is_an_answer_too(home: Home, real_clock: None) -> None:
     async with running(home) as world:
         await world.nursery.start(world.broker.journal.run)
-        world.broker.journal.record(Entry())
+        world.broker.journal.record(entry())
         operator = await world.operator()
         assert len((await operator.call("journal.query"))["entries"]) == 1
         page = await operator.call("journal.query", after=1, wait=0.05)

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from mcpd.config.spec import Agent, Config
 from mcpd.journal import Entry
+from mcpd.journal.store import Keep
 from tests.conftest import Home
 from tests.control.world import World, running, tiny, write_config, write_server
+from tests.journal import flat
 
 CODER = """
 schema = 1
@@ -164,7 +166,7 @@ def entry(**fields: Any) -> Entry:
         "outcome": "ok",
         "at": THEN,
     }
-    return Entry(**{**usual, **fields})
+    return flat.entry(**{**usual, **fields})
 
 
 async def replayed(world: World, **fields: Any) -> Any:
@@ -228,8 +230,9 @@ async def test_replay_counts_grants_and_narrows_by_time_agent_and_server(
         key = given["grant"]["id"]
         record = world.broker.journal.record
         record(entry(grant=key))  # its condition held then
-        record(entry(arguments='{"text":"a"}', decision="ask"))
-        record(entry(arguments='{"text":"b"}', decision="ask"))
+        world.broker.journal.keep = Keep(arguments=True)
+        record(entry(decision="ask"), b'{"text":"a"}')
+        record(entry(decision="ask"), b'{"text":"b"}')
         found = await replayed(world)
         assert [(each["was"], each["now"]) for each in found["differences"]] == [("ask", "allow")]
         await client.call("grants.revoke", id=key)
