@@ -59,8 +59,8 @@ async def call(
         arguments = row.arguments(payload)
         if row.local:
             row = await _renewed(broker, row, ticket)
-        kept_meta = dialect.forwarded_meta(meta)
-        beside = _beside(kept_meta, asker)
+        kept_meta = dialect.forwarded_meta(meta) if meta else b""
+        beside = _beside(kept_meta, asker.extensions) if asker is not None and asker.extensions else kept_meta
         for _ in range(DECISIONS):
             try:
                 await obtain(broker, caller, row, arguments, ticket, asker, permit, beside)
@@ -82,10 +82,12 @@ async def call(
                     row.may_replay,
                     partial(holds, broker, row, permit),
                 )
-                raw = await _step(row, send, asker)(sending)
-                raw, found = await scanning.result(broker, caller, row, raw)
-                if found:
-                    permit.findings = f"{permit.findings}; {found}" if permit.findings else found
+                step = send if row.tool.task != "required" else _following(row, send, asker)
+                raw = await step(sending)
+                if not broker.held_values.passes(raw, gives_secrets=row.ruling.gives_secrets):
+                    raw, found = await scanning.result(broker, caller, row, raw)
+                    if found:
+                        permit.findings = f"{permit.findings}; {found}" if permit.findings else found
                 break
             except Superseded:
                 row = await _find_again(broker, row, ticket)
@@ -93,7 +95,7 @@ async def call(
             raise Failure(
                 "busy", f'tool "{row.name}" keeps changing', hint="try again", server=row.upstream.name
             )
-        made = take(broker.tasks, caller.owner, row, raw, asker, send)
+        made = take(broker.tasks, caller, row, raw, asker, send)
         bounded = made or row.bound(raw, payload, broker.config.settings.max_result)
         size = len(bounded.text)
         outcome = "tool_error" if bounded.is_error else "ok"
@@ -164,10 +166,10 @@ def awaiting(held: Held) -> Step:
     return Await(request, held.own, held.connection)
 
 
-def _step(row: Row, send: Step, asker: Asker | None) -> Step:
-    """The step that asks the server: where its tool insists on a task that the caller does not know, mcpd
-    follows that (8.2)."""
-    if row.tool.task != "required" or row.method != "tools/call" or isinstance(send, Make):
+def _following(row: Row, send: Step, asker: Asker | None) -> Step:
+    """The step that asks the server where its tool insists on a task: mcpd follows one that the caller does
+    not know (8.2)."""
+    if row.method != "tools/call" or isinstance(send, Make):
         return send
     if asker is not None and asker.makes_tasks:
         return send
@@ -186,11 +188,9 @@ def record_unfound(broker: Broker, caller: Caller, method: str, name: str, failu
     )
 
 
-def _beside(kept_meta: bytes, asker: Asker | None) -> bytes:
+def _beside(kept_meta: bytes, extensions: bytes) -> bytes:
     """What goes to the server besides the params: of `_meta`, and of the caller's extensions (5.17)."""
-    if asker is None or not asker.extensions:
-        return kept_meta
-    return b",".join(filter(None, (kept_meta, asker.extensions[1:-1])))
+    return b",".join(filter(None, (kept_meta, extensions[1:-1])))
 
 
 async def _renewed(broker: Broker, row: Row, ticket: Ticket) -> Row:

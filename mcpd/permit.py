@@ -87,7 +87,9 @@ async def obtain(
     waited for, Withdrawn when the caller gives up.
     """
     decision = row.decision
-    leak = None if row.local else await scanning.arguments(broker, caller, row, arguments, meta)
+    leak = None
+    if not (row.local or (not meta and broker.held_values.is_clean(arguments))):
+        leak = await scanning.arguments(broker, caller, row, arguments, meta)
     if leak is not None:
         permit.findings = leak.words
     if isinstance(decision, Allow) and (leak is None or leak.action == "warn"):

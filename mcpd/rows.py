@@ -104,7 +104,8 @@ class Row:
         """The beginning of a call's params, under the server's own name."""
         self.seen = False
         """Its definition was pinned, or was before, when a person said yes to a request of it."""
-        self._offer = offer
+        self.offer = offer
+        """Its server, as it was when the view was built."""
         self._config = config
 
     @property
@@ -179,20 +180,20 @@ class Row:
         return () if self.tool.wraps else tuple(self._looked_at())
 
     def _looked_at(self) -> Iterator[str]:
-        review, name = self._offer.review, self.tool.name
+        review, name = self.offer.review, self.tool.name
         finding = review.findings.get(Place("tool", name)) if review is not None else None
         if finding is not None and finding.held and finding.listed:
             yield f"{finding.held}; this call is for what was approved: mcpctl pins diff {self.upstream.name}"
         for flag in (
             *poison.soft(self.tool.entry(name, stateless=True)),
-            *shadows.find(self.upstream.name, name, self.description, self._offer.others()),
+            *shadows.find(self.upstream.name, name, self.description, self.offer.others()),
         ):
             yield flag.said
 
     @property
     def offered(self) -> Catalog:
         """All that its server offers to agents."""
-        return self._offer.catalog
+        return self.offer.catalog
 
     @property
     def description(self) -> str:
@@ -281,10 +282,10 @@ class Wrapper(Row):
         server = self.upstream.name
         if self.method == "resources/read":
             return wrappers.read_request(payload, server)[1]
-        review = self._offer.review
+        review = self.offer.review
         prompts = (self.offered if review is None else review.live).prompts
         name, members = wrappers.prompt_request(payload, server, prompts, self.agent.spelling)
-        _refuse_held(self._offer, name)
+        _refuse_held(self.offer, name)
         return members
 
     def arguments(self, payload: bytes) -> bytes:
@@ -331,7 +332,7 @@ class Native(Row):
     def members(self, payload: bytes) -> bytes:
         """Raises Failure `denied` for a prompt that waits for a person by now (n18)."""
         if self.method == "prompts/get":
-            _refuse_held(self._offer, msgspec.json.decode(b"{" + payload + b"}", type=_Named).name)
+            _refuse_held(self.offer, msgspec.json.decode(b"{" + payload + b"}", type=_Named).name)
         return payload
 
     def arguments(self, payload: bytes) -> bytes:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import trio
 
+from mcpd.caller import Caller
 from mcpd.catalog import tasks
 from mcpd.catalog.content import Bounded
 from mcpd.catalog.tasks import DETAIL, LONGEST_LIFE, TERMINAL, Task
@@ -165,7 +166,9 @@ class Making(Make):
         self.told = told
 
 
-def take(book: Tasks, owner: str, row: Row, raw: bytes, asker: Asker | None, step: object) -> Bounded | None:
+def take(
+    book: Tasks, caller: Caller, row: Row, raw: bytes, asker: Asker | None, step: object
+) -> Bounded | None:
     """What a caller gets that follows the task which its call has made; None for any other result.
 
     Raises Failure `bad_answer` for what is no task although it says so.
@@ -183,7 +186,7 @@ def take(book: Tasks, owner: str, row: Row, raw: bytes, asker: Asker | None, ste
     stateless = not isinstance(step, Making)
     names = (row.tool.name, row.name)
     task = read(row.upstream, text)
-    held = book.keep(owner, row.upstream, names, task, text, end, stateless=stateless)
+    held = book.keep(caller.owner, row.upstream, names, task, text, end, stateless=stateless)
     try:
         made = tasks.made(raw, held.id, stateless=stateless)
     except Failure:

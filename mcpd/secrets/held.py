@@ -70,6 +70,20 @@ class HeldValues:
         self._engine = Engine([*sorted(held), *self._past])
         self._held = held
 
+    def is_clean(self, payload: bytes) -> bool:
+        """Whether `arguments` would find nothing, if that can be said at once: of most calls it can."""
+        return len(payload) <= AT_ONCE and b"\\" not in payload and not self._engine.find(payload)
+
+    def passes(self, text: bytes, *, gives_secrets: bool = False) -> bool:
+        """Whether `result` would change nothing, as far as that can be said at once: nothing is written
+        otherwise than it is meant, nothing can hide. Most answers are like that."""
+        return (
+            len(text) <= AT_ONCE
+            and text.isascii()
+            and b"\\" not in text
+            and not self._engine.find(text, 1 if gives_secrets else 3)
+        )
+
     async def arguments(self, server: str, payload: bytes, *, takes_secrets: bool = False) -> Leak | None:
         """What must not, or should not, go to the server; `payload` is JSON text, or members without braces.
 
@@ -95,8 +109,7 @@ class HeldValues:
         """
         engine = self._engine
         layers = 1 if gives_secrets or len(text) > CEILING else 3
-        if len(text) <= AT_ONCE and text.isascii() and b"\\" not in text and not engine.find(text, layers):
-            # Nothing is written otherwise than it is meant, nothing can hide: most answers are like that.
+        if self.passes(text, gives_secrets=gives_secrets):
             return Scanned(text)
         text = strings.valid(text)
         if len(text) <= AT_ONCE:

@@ -100,6 +100,8 @@ class Stdio:
         self._over = trio.Event()
         """The process has ended, or one of its streams has: what remains is to say so and clean up."""
         self._writer = LineWriter(self._stdin, nursery, self._over.set, reader.turns)
+        self.write = self._writer.write
+        """Send one line; see there."""
         self._reader = reader
         self._buffer = LineBuffer()
         self._receiver: Receiver | None = None
@@ -150,9 +152,6 @@ class Stdio:
     def queued(self) -> int:
         """Bytes that the server has not taken yet."""
         return self._writer.queued
-
-    def write(self, line: bytes) -> bool:
-        return self._writer.write(line)
 
     def settle(self, revision: Revision) -> None:
         """Lines are framed alike in every revision (3.1)."""

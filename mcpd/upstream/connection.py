@@ -126,7 +126,7 @@ class Connection:
         if self._lost or not self._sender.write(line):
             raise ConnectionLost
         slot.written = True
-        self.last_sent = now = trio.current_time()
+        self.last_sent = now = self._deadlines.now()
         slot.start(now)
         self._pending[key] = slot
         if slot.expires:

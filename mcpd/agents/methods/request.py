@@ -48,14 +48,22 @@ class Request(msgspec.Struct, eq=False):
     """Progress notices that may be passed on at once..."""
     noticed: float = -inf
     """...as counted then (trio clock)."""
-    can: Ability | None = None
-    """What a stateless agent has declared with it, once that is asked for."""
-    known: bytes | None = None
-    """Its extensions, once they are asked for."""
+    abilities: Ability = abilities.NONE
+    """What it can be asked: declared by the agent's handshake, or with a stateless request."""
+    extensions: bytes = b""
+    """What a stateless agent has declared with it besides."""
     parked: Call | None = None
     """Where it waits for the agent's answers, if it does."""
     whole: tuple[str, str] | None = None
     """Its identity, once that is asked for."""
+
+    def __post_init__(self) -> None:
+        if self.meta is None:
+            self.abilities = self.by.abilities
+        elif declared := self.meta.capabilities:
+            self.abilities = abilities.read(declared)
+            if "extensions" in declared:
+                self.extensions = extensions.encode(extensions.read(declared))
 
     @property
     def stateless(self) -> bool:
@@ -92,23 +100,6 @@ class Request(msgspec.Struct, eq=False):
     def party(self) -> str:
         """Stateless requests of one session may come from several processes, so each stands for itself."""
         return self.by.id if self.meta is None else f"{self.by.id} {self.on.decode()}"
-
-    @property
-    def abilities(self) -> Ability:
-        if self.meta is None:
-            return self.by.abilities
-        if self.can is None:
-            declared = self.meta.capabilities
-            self.can = abilities.read(declared) if declared else abilities.NONE
-        return self.can
-
-    @property
-    def extensions(self) -> bytes:
-        if self.meta is None or "extensions" not in self.meta.capabilities:
-            return b""
-        if self.known is None:
-            self.known = extensions.encode(extensions.read(self.meta.capabilities))
-        return self.known
 
     @property
     def makes_tasks(self) -> bool:
