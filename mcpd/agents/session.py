@@ -30,7 +30,7 @@ from mcpd.listing import find_agent
 from mcpd.policy.rules import may_use_server
 from mcpd.protocol import jsonrpc
 from mcpd.protocol.abilities import NONE, Ability
-from mcpd.protocol.framing import LINE_LIMIT
+from mcpd.protocol.framing import ENDS, LINE_LIMIT
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.shapes import CancelledParams, read_params
@@ -342,16 +342,17 @@ class Session:
             try:
                 message = jsonrpc.read(item)
             except Failure as e:
-                self.refuse(e, on, batch)
+                self.refuse(e, on, batch, jsonrpc.requested_id(item[:ENDS], item[-ENDS:]))
             else:
                 self.take(message, b"", batch)
         batch.close()
 
-    def refuse(self, failure: Failure, on: bytes = b"", batch: Batch | None = None) -> None:
-        """Answer what was no request; its id, if it has one, cannot be told from another's."""
+    def refuse(self, failure: Failure, on: bytes = b"", batch: Batch | None = None, key: bytes = b"") -> None:
+        """Answer what was no request. `key`: the id that can be seen in it, so that its caller need not wait;
+        that of an open request is not told from it."""
         self.malformed += 1
         error = jsonrpc.error_text(failure.code, failure.message, failure.details())
-        self._answer(jsonrpc.error_line(b"null", error), on, batch)
+        self._answer(jsonrpc.error_line(b"null" if self.runs(key) else key, error), on, batch)
 
     def _answer(self, line: bytes, on: bytes, batch: Batch | None) -> None:
         if batch is None:

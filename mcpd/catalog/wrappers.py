@@ -96,6 +96,7 @@ class _GetArguments(msgspec.Struct, forbid_unknown_fields=True):
 _NONE: Final = msgspec.json.Decoder(_NoArguments)
 _READ: Final = msgspec.json.Decoder(_ReadArguments)
 _GET: Final = msgspec.json.Decoder(_GetArguments)
+_TEXTS: Final = msgspec.json.Decoder(dict[str, str])
 
 
 def check_listing(arguments: bytes) -> None:
@@ -116,7 +117,8 @@ def prompt_request(
     """The name, as the server itself has it, and the params without braces of the prompts/get that
     get_prompt stands for. `spelling`: that of the agent, which may have seen the exported name.
 
-    What fills the template passes as the same text (b29). Raises Failure `invalid_params`.
+    What fills the template passes as the same text (b29). Raises Failure `invalid_params`, also for what is
+    no text: no server is sent such.
     """
     given = _read(_GET, arguments)
     name = _own_name(given.name, server, prompts, spelling)
@@ -124,8 +126,10 @@ def prompt_request(
     filling = bytes(given.arguments)
     if filling in (b"", b"null"):
         return name, members
-    if filling[:1] != b"{":
-        raise Failure("invalid_params", "invalid arguments: `arguments` must be an object")
+    try:
+        _TEXTS.decode(filling)
+    except msgspec.DecodeError as e:
+        raise Failure("invalid_params", f"invalid arguments: `arguments` are texts by name: {e}") from None
     return name, members + b',"arguments":' + filling
 
 

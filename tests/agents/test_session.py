@@ -128,33 +128,53 @@ async def test_the_same_ids_in_two_sessions_never_meet(home: Home, real_clock: N
 
 
 @pytest.mark.parametrize(
-    ("line", "code"),
+    ("line", "code", "ident"),
     [
-        (b"garbage", -32700),
-        (b"{", -32700),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping"', -32700),
-        (b'{"jsonrpc":"2.0","id":1,"method":"p\xffng"}', -32700),
-        (b"\xff\xfe\x00", -32700),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":NaN}}', -32700),
-        (b'{"jsonrpc":"2.0","id":1,"method":5}', -32600),
-        (b'{"jsonrpc":"2.0","id":1}', -32600),
-        (b"{}", -32600),
-        (b"[]", -32600),
-        (b"3", -32600),
-        (b"null", -32600),
-        (b'"text"', -32600),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 50_000 + b"]" * 50_000 + b"}", -32600),
+        (b"garbage", -32700, None),
+        (b"{", -32700, None),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"', -32700, 1),
+        (b'{"jsonrpc":"2.0","id":"a","method":"p\xffng"}', -32700, "a"),
+        (b"\xff\xfe\x00", -32700, None),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": NaN}}', -32700, 1),
+        (b'{"method":"ping","params":{"a":"\\ud83d"},"jsonrpc":"2.0","id":1}', -32700, 1),
+        (b'{"method":"ping","params":{"id":7},"jsonrpc":"2.0","id":', -32700, None),
+        (b'{"id":1,"method":"ping"}', -32600, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":5}', -32600, 1),
+        (b'{"jsonrpc":"2.0","id":1}', -32600, None),
+        (b"{}", -32600, None),
+        (b"[]", -32600, None),
+        (b"3", -32600, None),
+        (b"null", -32600, None),
+        (b'"text"', -32600, None),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+            -32600,
+            1,
+        ),
     ],
 )
 async def test_what_is_no_message_is_answered_and_forgotten(
-    home: Home, real_clock: None, line: bytes, code: int
+    home: Home, real_clock: None, line: bytes, code: int, ident: Any
 ) -> None:
+    """Under its id where that can be seen: its caller would else wait for an answer until its own limit."""
     async with staged(home) as stage:
         agent = await stage.attach()
         await agent.line(line)
-        error = (await agent.answer(None))["error"]
+        error = (await agent.answer(ident))["error"]
         assert error["code"] == code
         await agent.nothing_more()
+
+
+async def test_what_is_no_message_does_not_answer_an_open_request(home: Home, real_clock: None) -> None:
+    async with Ear(home.root / "ear") as ear:
+        write_server(home, "lively", **ear.server())
+        async with staged(home) as stage:
+            agent = await stage.attach()
+            await agent.line(nap(7, 0.2, "slept"))
+            await ear.hear("heard", name="nap")
+            await agent.line('{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":NaN}}')
+            assert (await agent.answer(None))["error"]["code"] == -32700
+            assert text_of((await agent.answer(7))["result"]) == "slept"
 
 
 async def test_blank_lines_answers_and_unknown_notices_get_no_answer(home: Home, real_clock: None) -> None:

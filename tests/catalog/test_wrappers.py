@@ -82,7 +82,7 @@ def test_a_read_goes_to_the_servers_own_uri(uri: str, own: str) -> None:
 
 
 def test_what_fills_a_prompt_passes_as_the_same_text() -> None:
-    filling = rb'{ "a":"\u00e9", "n": 1.50 }'
+    filling = rb'{ "a":"\u00e9", "n": "1.50" }'
     assert prompt_request(b'{"name":"p","arguments":' + filling + b"}", "s", ()) == (
         "p",
         b'"name":"p","arguments":' + filling,
@@ -127,11 +127,12 @@ def test_bad_arguments_are_refused(arguments: bytes) -> None:
     assert caught.value.kind == "invalid_params"
 
 
-@pytest.mark.parametrize("filling", [b"[]", b'"x"', b"7"])
-def test_a_prompt_is_filled_by_an_object(filling: bytes) -> None:
+@pytest.mark.parametrize("filling", [b"[]", b'"x"', b"7", b'{"a":7}', b'{"a":null}', b'{"a":"x","b":{}}'])
+def test_a_prompt_is_filled_by_texts(filling: bytes) -> None:
     with pytest.raises(Failure) as caught:
         prompt_request(b'{"name":"p","arguments":' + filling + b"}", "s", ())
-    assert "must be an object" in caught.value.message
+    assert "texts by name" in caught.value.message
+    assert caught.value.kind == "invalid_params"
 
 
 def test_a_listing_with_arguments_is_refused() -> None:

@@ -27,6 +27,7 @@ from mcpd.consent import tokens
 from mcpd.errors import Failure
 from mcpd.listing import find_agent
 from mcpd.protocol import headers, jsonrpc
+from mcpd.protocol.framing import ENDS
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.shapes import read_call
 
@@ -235,7 +236,9 @@ def _read(line: bytes) -> Message:
     try:
         return jsonrpc.read(line)
     except Failure as failure:
-        raise Refused(400, failure) from None
+        refused = Refused(400, failure)
+        refused.key = jsonrpc.requested_id(line[:ENDS], line[-ENDS:]) or refused.key
+        raise refused from None
 
 
 def _one_line(body: bytes) -> bytes:

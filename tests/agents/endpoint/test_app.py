@@ -179,21 +179,22 @@ async def test_only_http_is_spoken(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
+    ("body", "code", "ident"),
     [
-        (b"", -32700),
-        (b"{", -32700),
-        (b'{"jsonrpc":"2.0","id":1,"method":"p\xffng"}', -32700),
-        (b"\n{", -32700),
-        (b"3", -32600),
-        (b"{}", -32600),
-        (b"\n" + b"[" * 50_000 + b"]" * 50_000, -32600),
+        (b"", -32700, None),
+        (b"{", -32700, None),
+        (b'{"jsonrpc":"2.0","id":1,"method":"p\xffng"}', -32700, 1),
+        (b'{"id":1,"method":"ping"}', -32600, 1),
+        (b"\n{", -32700, None),
+        (b"3", -32600, None),
+        (b"{}", -32600, None),
+        (b"\n" + b"[" * 50_000 + b"]" * 50_000, -32600, None),
     ],
 )
-async def test_what_is_no_message(home: Home, body: bytes, code: int) -> None:
+async def test_what_is_no_message(home: Home, body: bytes, code: int, ident: Any) -> None:
     async with served(home, Script()) as world:
         response = await world.client().ask("POST", body)
-        assert (response.status, response.json["error"]["code"], response.json["id"]) == (400, code, None)
+        assert (response.status, response.json["error"]["code"], response.json["id"]) == (400, code, ident)
 
 
 async def test_a_body_comes_in_pieces_and_in_time(home: Home) -> None:
