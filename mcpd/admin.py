@@ -31,7 +31,6 @@ from mcpd.broker import Broker
 from mcpd.catalog.names import server_name_problem
 from mcpd.catalog.tool import Catalog
 from mcpd.config import fields, save
-from mcpd.config.accepted import next_step
 from mcpd.config.executable import located
 from mcpd.config.spec import Config, Faulty, Server
 from mcpd.errors import Failure
@@ -145,8 +144,8 @@ def _info(broker: Broker, upstream: Upstream, off: frozenset[str]) -> dict[str, 
         "instance": server.instance,
         "status": broker.fleet.status(server.name),
         "instances": () if server.instance == "shared" else _instances(broker, upstream),
-        "held": upstream.held,
-        "step": next_step(upstream.held) if upstream.held else "",
+        "held": upstream.held.words if upstream.held is not None else "",
+        "step": upstream.held.command if upstream.held is not None else "",
         "trusted": isinstance(definition, Server) and broker.trust.trusted(definition),
     }
 
@@ -355,8 +354,8 @@ async def enable(broker: Broker, name: str) -> ServerInfo:
         if name in broker.waiting:
             raise Failure(
                 "refused",
-                f'cannot enable "{name}": {broker.held[name]}',
-                hint=next_step(broker.held[name]),
+                f'cannot enable "{name}": {broker.held[name].words}',
+                hint=broker.held[name].command,
                 server=name,
             )
         broker.state.set_enabled(name, True)
@@ -394,8 +393,8 @@ def reconnect(broker: Broker, name: str) -> ServerInfo:
     if name in broker.waiting:
         raise Failure(
             "refused",
-            f'cannot reconnect "{name}": {broker.held[name]}',
-            hint=next_step(broker.held[name]),
+            f'cannot reconnect "{name}": {broker.held[name].words}',
+            hint=broker.held[name].command,
             server=name,
         )
     upstream.reconnect()

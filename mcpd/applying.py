@@ -23,7 +23,7 @@ from mcpd.config import accepted as terms
 from mcpd.config import load
 from mcpd.config.change import Applied, applied, diff
 from mcpd.config.narrow import Narrowed, keep, narrows
-from mcpd.config.spec import MAIN, Config, Problem, Server
+from mcpd.config.spec import MAIN, Config, Hold, Problem, Server
 from mcpd.errors import Failure
 from mcpd.journal import About, Entry
 from mcpd.journal.store import kept
@@ -86,7 +86,7 @@ async def reload(broker: Broker) -> api.Reloaded:
         removed=difference.removed,
         unchanged=difference.unchanged,
         kept=tuple(sorted(held.keys() - moved.keys())),
-        held=moved,
+        held={name: hold.words for name, hold in moved.items()},
         problems=shown(found.problems),
         applied=tuple(api.Applied(change.place, change.what) for change in changes),
     )
@@ -103,13 +103,13 @@ def pins_of(policy: Policy) -> PolicyPins:
     return PolicyPins(policy.risk, policy.approval, policy.timeout, leaks)
 
 
-def _without_moved(broker: Broker, found: Config) -> tuple[Config, dict[str, str]]:
+def _without_moved(broker: Broker, found: Config) -> tuple[Config, dict[str, Hold]]:
     """`found` with the running destination of each server whose new one waits, and which those are."""
     servers = dict(found.servers)
     moved = {}
     for name, server in found.servers.items():
         if is_moved(broker, server):
-            moved[name] = terms.destination_words(name)
+            moved[name] = terms.has_moved(name)
             running = broker.config.servers.get(name)
             if running is None:
                 del servers[name]
@@ -159,18 +159,18 @@ def _narrow(broker: Broker, running: Config, read: Config, by: str, *, connect: 
 
 
 def _narrowed(broker: Broker, running: Config, read: Config) -> Narrowed:
-    """What `narrows` says, in words that name what each server waits for."""
+    """What `narrows` says, and of each server what it really waits for."""
     narrowed, held = narrows(running, read, f"{broker.config_dir}/{MAIN}")
-    words = dict(held)
+    told = dict(held)
     for name in held:
         server = read.servers.get(name)
         if server is None:
             continue
         if is_moved(broker, server):
-            words[name] = terms.destination_words(name)
+            told[name] = terms.has_moved(name)
         elif name not in running.servers and name not in running.faulty:
-            words[name] = terms.changed_words(broker.accepted.server(name), server)
-    return Narrowed(narrowed, words)
+            told[name] = terms.has_changed(broker.accepted.server(name), server)
+    return Narrowed(narrowed, told)
 
 
 async def read_files(broker: Broker, *, moved: bool = False) -> Config:
@@ -202,7 +202,7 @@ def _remembered(broker: Broker, read: Config) -> Config:
 def install(
     broker: Broker,
     config: Config,
-    held: Mapping[str, str],
+    held: Mapping[str, Hold],
     waiting: Mapping[str, Server],
     *,
     connect: bool = True,
@@ -211,8 +211,8 @@ def install(
     whose launcher starts something else than before."""
     held, waiting = dict(held), dict(waiting)
     for name, server in config.servers.items():
-        if why := broker.launches.held(server):
-            held[name], waiting[name] = why, server
+        if hold := broker.launches.held(server):
+            held[name], waiting[name] = hold, server
     broker.config, broker.held, broker.waiting = config, held, waiting
     every = replace(config, servers={**config.servers, **waiting})
     broker.journal.keep = kept(config.settings)
@@ -235,13 +235,13 @@ def launched(broker: Broker, server: Server, found: terms.Launched) -> str:
         broker.launches.note(server, found, filed=bool(filed(broker, name)))
     except Failure as failure:
         log.warning("%s", failure.message)
-    why = broker.launches.held(server)
-    if why:
-        _tell(broker, "launch", {name: why})
+    hold = broker.launches.held(server)
+    if hold is not None:
+        _tell(broker, "launch", {name: hold})
         install(broker, broker.config, broker.held, broker.waiting)
-    elif before:
+    elif before is not None:
         install(broker, broker.config, without(broker.held, name), without(broker.waiting, name))
-    return why
+    return hold.words if hold is not None else ""
 
 
 def without(table: Mapping[str, V], name: str) -> dict[str, V]:
@@ -264,10 +264,11 @@ def record(broker: Broker, by: str, changes: Sequence[Applied]) -> None:
         broker.journal.record(Entry(about=About(method=by), kind="change", because=what))
 
 
-def _tell(broker: Broker, by: str, held: Mapping[str, str]) -> None:
+def _tell(broker: Broker, by: str, held: Mapping[str, Hold]) -> None:
     """Say, once, what of a server waits, in the log and in the journal."""
-    for name, why in sorted(held.items()):
-        if broker.held.get(name) != why:
+    for name, hold in sorted(held.items()):
+        if broker.held.get(name) != hold:
+            why = hold.words
             log.warning("MCP '%s': held: %s", name, why)
             about = About(server=name, method=by)
             broker.journal.record(Entry(about=about, kind="change", outcome="held", because=why))

@@ -11,7 +11,7 @@ import trio
 
 from mcpd import answers
 from mcpd.changes import Changes
-from mcpd.config.spec import Config, Problem, Server
+from mcpd.config.spec import Config, Hold, Problem, Server
 from mcpd.consent.accepted import AcceptedBook
 from mcpd.consent.approvals import Approvals
 from mcpd.consent.factor import Factor
@@ -150,7 +150,7 @@ class Broker:
     sessions: dict[str, AttachedSession] = field(default_factory=dict)
     tasks: Tasks = field(default_factory=Tasks)
     """What agents follow of what servers do for them."""
-    held: dict[str, str] = field(default_factory=dict)
+    held: dict[str, Hold] = field(default_factory=dict)
     """Servers whose new definition waits for `reload` or `accept`, with the reason (a03, n24)."""
     waiting: dict[str, Server] = field(default_factory=dict)
     """Those of them that have no accepted definition to go on with: they are shown and do not start."""

@@ -93,8 +93,8 @@ def _turn(row: Row) -> str:
 
 def _notes(broker: Broker, row: Row, request: Request, digest: str, verdict: api.Verdict) -> Iterator[str]:
     """What a person should know besides."""
-    if row.upstream.held:
-        yield row.upstream.held
+    if row.upstream.held is not None:
+        yield row.upstream.held.words
     if verdict == "ask" and request.agent in {each.agent for each in broker.approvals.muted()}:
         yield f"nobody is asked now, the agent is muted: mcpctl approvals --unmute {request.agent}".rstrip()
     if verdict == "ask" and (left := broker.approvals.refused(digest)):

@@ -11,7 +11,7 @@ from mcpd.api import daemon as api
 from mcpd.broker import Broker
 from mcpd.caller import DEFAULT_AGENT
 from mcpd.config import fields
-from mcpd.config.spec import MAIN, Problem
+from mcpd.config.spec import MAIN, Hold, Problem
 
 
 def daemon_status(broker: Broker) -> api.DaemonStatus:
@@ -39,7 +39,7 @@ def daemon_status(broker: Broker) -> api.DaemonStatus:
 
 def _problems(broker: Broker) -> tuple[Problem, ...]:
     """Of the files, of what waits in them, of the databases and of the daemon itself, each once."""
-    held = (_held(broker, name, why) for name, why in broker.held.items())
+    held = (_held(broker, name, hold) for name, hold in broker.held.items())
     stored = (*broker.store.problems, *broker.grants.problems, *broker.journal.problems)
     listening = (Problem("", "", broker.endpoint.problem),) if broker.endpoint.problem else ()
     pinned = (_waiting(broker, name, count) for name, count in accepting.waiting(broker))
@@ -47,9 +47,9 @@ def _problems(broker: Broker) -> tuple[Problem, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _held(broker: Broker, name: str, why: str) -> Problem:
+def _held(broker: Broker, name: str, hold: Hold) -> Problem:
     server = broker.waiting.get(name) or broker.fleet.find(name).definition
-    return Problem(server.source, fields.join("servers", name), why)
+    return Problem(server.source, fields.join("servers", name), hold.words)
 
 
 def _waiting(broker: Broker, name: str, count: int) -> Problem:

@@ -287,7 +287,8 @@ def _recorded(row: Row, decision: Allow) -> tuple[str, ...]:
 
 def refusal(row: Row, decision: Deny) -> Failure:
     """Why the request does not go anywhere, in words for its caller."""
-    hint = row.upstream.held or decision.hint
+    held = row.upstream.held
+    hint = held.words if held is not None else decision.hint
     return Failure("denied", decision.message, hint=hint, server=row.upstream.name)
 
 

@@ -40,11 +40,11 @@ async def trust(broker: Broker, name: str) -> None:
 
 
 def _trustable(broker: Broker, name: str) -> Server:
-    held, server = broker.held.get(name, ""), broker.fleet.find(name).definition
+    hold, server = broker.held.get(name), broker.fleet.find(name).definition
     if not isinstance(server, Server):
         raise Failure("refused", f'cannot trust "{name}": its definition cannot be used', server=name)
-    if name in broker.waiting or terms.ACCEPT in held:
-        raise Failure("refused", f'cannot trust "{name}": {held}', hint=terms.next_step(held), server=name)
+    if hold is not None and (name in broker.waiting or hold.step == "accept"):
+        raise Failure("refused", f'cannot trust "{name}": {hold.words}', hint=hold.command, server=name)
     if server.trusted is False:
         raise Failure(
             "refused",
@@ -162,7 +162,7 @@ def _review(broker: Broker, server: Server) -> Review:
     before, now = broker.launches.known(server), broker.launches.news(server)
     return Review(
         server=name,
-        waits=broker.held.get(name, ""),
+        waits=broker.held[name].words if name in broker.held else "",
         old=_destination(known.server) if known is not None else None,
         new=_destination(server),
         changed=tuple(terms.differing(known, server)) if known is not None else (),

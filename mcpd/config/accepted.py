@@ -13,8 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mcpd.api.masks import mask_url
-from mcpd.config.narrow import WAITS
-from mcpd.config.spec import Config, Server
+from mcpd.config.spec import Config, Hold, Server
 
 #: Fields of a server that decide what runs or is contacted, and what it gets there.
 _RUNS = ("command", "args", "env", "cwd", "path", "executable", "url", "headers", "protocol")
@@ -24,9 +23,6 @@ _TOLD = ("sampling", "roots")
 
 #: In place of the fields whose values are not kept.
 HIDDEN = "a value of env, headers or url"
-
-#: How it is said that a server waits for `mcpctl accept`.
-ACCEPT = "waits for mcpctl accept"
 
 
 class Launched(NamedTuple):
@@ -102,16 +98,16 @@ def moved(known: Accepted | None, server: Server, *, filed: bool) -> bool:
     return known.values or bool(before.trusted) or filed
 
 
-def destination_words(server: str) -> str:
-    return f"its destination changed, {ACCEPT} {server}"
+def has_moved(server: str) -> Hold:
+    return Hold(server, "its destination changed", "accept")
 
 
-def changed_words(known: Accepted | None, server: Server) -> str:
+def has_changed(known: Accepted | None, server: Server) -> Hold:
     """Why a server that does not run is not started: what is new about it since it was accepted."""
     if known is None:
-        return f"new, {WAITS}"
+        return Hold(server.name, "new", "reload")
     what = " and ".join(field for field in differing(known, server) if field in (*_RUNS, *_TOLD, HIDDEN))
-    return f"{what} changed while mcpd did not run, {WAITS}"
+    return Hold(server.name, f"{what} changed while mcpd did not run", "reload")
 
 
 def differing(known: Accepted, server: Server) -> list[str]:
@@ -130,8 +126,3 @@ def differing(known: Accepted, server: Server) -> list[str]:
 def with_destination_of(running: Server, new: Server) -> Server:
     """The new definition in all that does not decide what runs or is contacted."""
     return replace(new, **{field: getattr(running, field) for field in _RUNS}, source=running.source)
-
-
-def next_step(held: str) -> str:
-    """The command that what is held waits for."""
-    return held.rpartition("waits for ")[2] if "waits for " in held else "mcpctl reload"

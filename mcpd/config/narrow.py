@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mcpd.caller import DEFAULT_AGENT
 from mcpd.config.change import differing, entries, setting
 from mcpd.config.fields import join
-from mcpd.config.spec import MAIN, Agent, Config, Faulty, Policy, Problem, Server, Settings
+from mcpd.config.spec import MAIN, Agent, Config, Faulty, Hold, Policy, Problem, Server, Settings
 from mcpd.policy.terms import (
     APPROVALS,
     RISKS,
@@ -39,12 +39,12 @@ class Narrowed(NamedTuple):
     """
 
     config: Config
-    held: dict[str, str]
+    held: dict[str, Hold]
 
 
 def narrows(running: Config, read: Config, file: str = MAIN) -> Narrowed:
     """The part of `read` that only takes something away from `running` (a03); `file` has the settings."""
-    held: dict[str, str] = {}
+    held: dict[str, Hold] = {}
     servers: dict[str, Server] = {}
     faulty: dict[str, Faulty] = {}
     top = _strictest_approval(running)
@@ -55,15 +55,15 @@ def narrows(running: Config, read: Config, file: str = MAIN) -> Narrowed:
                 faulty[name] = entry
             else:
                 servers[name] = _kept(before, entry)
-                held[name] = _unusable(entry)
+                held[name] = _unusable(name, entry)
         elif before is not None:
             servers[name], waiting = _narrow_server(before, entry, top)
             if waiting:
-                held[name] = f"{' and '.join(waiting)} changed, {WAITS}"
+                held[name] = Hold(name, f"{' and '.join(waiting)} changed", "reload")
         else:
             if name in running.faulty:
                 faulty[name] = running.faulty[name]
-            held[name] = f"{'mended' if name in running.faulty else 'new'}, {WAITS}"
+            held[name] = Hold(name, "mended" if name in running.faulty else "new", "reload")
     policies, policy_notes = _narrow_policies(running, read, top)
     agents, agent_notes = _narrow_agents(running.agents, read.agents)
     settings, settings_notes = _narrow_settings(running, read)
@@ -93,7 +93,7 @@ def keep(running: Config, read: Config) -> Narrowed:
         if name in running.servers
     }
     faulty = {name: entry for name, entry in read.faulty.items() if name not in kept}
-    held = {name: _unusable(read.faulty[name]) for name in kept}
+    held = {name: _unusable(name, read.faulty[name]) for name in kept}
     return Narrowed(replace(read, servers={**read.servers, **kept}, faulty=faulty), held)
 
 
@@ -104,8 +104,9 @@ def _kept(running: Server, unusable: Faulty) -> Server:
     return replace(running, enabled=False, disabled_by=unusable.disabled_by)
 
 
-def _unusable(entry: Faulty) -> str:
-    return f"the changed definition cannot be used ({entry.message}), what ran before goes on"
+def _unusable(name: str, entry: Faulty) -> Hold:
+    what = f"the changed definition cannot be used ({entry.message}), what ran before goes on"
+    return Hold(name, what, "mend")
 
 
 # Policies ------------------------------------------------------------------------------

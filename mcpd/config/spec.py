@@ -32,6 +32,24 @@ AGENTS_DIR = "agents.d"
 SERVERS_DIR = "servers.d"
 
 
+class Hold(msgspec.Struct, frozen=True):
+    """Why what the files say of a server does not count yet."""
+
+    server: str
+    what: str
+    step: Literal["reload", "accept", "mend"]
+    """What it waits for: either command, or that the file is mended first."""
+
+    @property
+    def command(self) -> str:
+        """What a person types."""
+        return f"mcpctl accept {self.server}" if self.step == "accept" else "mcpctl reload"
+
+    @property
+    def words(self) -> str:
+        return self.what if self.step == "mend" else f"{self.what}, waits for {self.command}"
+
+
 class Problem(msgspec.Struct, frozen=True):
     """Something wrong in a file; the rest of the file still counts."""
 

@@ -6,8 +6,8 @@ import json
 import time
 from typing import NamedTuple
 
-from mcpd.config.accepted import ACCEPT, Launched
-from mcpd.config.spec import Server
+from mcpd.config.accepted import Launched
+from mcpd.config.spec import Hold, Server
 from mcpd.consent.store import Store
 
 _PUT = "insert or replace into launched values (?, ?, ?, ?, ?, ?, ?)"
@@ -39,12 +39,12 @@ class LaunchBook:
         row = self._rows.get((server.name, server.destination))
         return row.found if row is not None else None
 
-    def held(self, server: Server) -> str:
-        """Why the server must not run; empty when it may."""
+    def held(self, server: Server) -> Hold | None:
+        """Why the server must not run; None when it may."""
         row = self._rows.get((server.name, server.destination))
         if row is None or row.found is None:
-            return ""
-        return f'"{row.accepted.words}" became "{row.found.words}", {ACCEPT} {server.name}'
+            return None
+        return Hold(server.name, f'"{row.accepted.words}" became "{row.found.words}"', "accept")
 
     def note(self, server: Server, found: Launched, *, filed: bool) -> None:
         """What its command starts now. Where a person has agreed to anything about the server (`filed`),

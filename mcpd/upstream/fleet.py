@@ -20,7 +20,7 @@ from mcpd.api.status import Status
 from mcpd.catalog.tool import Catalog
 from mcpd.changes import Changes
 from mcpd.config.accepted import Launched
-from mcpd.config.spec import Config, Faulty, Instance, Server
+from mcpd.config.spec import Config, Faulty, Hold, Instance, Server
 from mcpd.errors import Failure
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.secrets.held import HeldValues
@@ -176,7 +176,7 @@ class Fleet:
         self,
         config: Config,
         switched_off: frozenset[str],
-        held: Mapping[str, str],
+        held: Mapping[str, Hold],
         waiting: frozenset[str] = frozenset(),
         *,
         connect: bool = True,
@@ -195,7 +195,7 @@ class Fleet:
             block = "disabled" if off else "held" if name in waiting else ""
             existing = self._upstreams.get(name)
             if existing is None:
-                upstream = self._add(definition, block, held.get(name, ""), connect)
+                upstream = self._add(definition, block, held.get(name), connect)
                 upstream.idle_after = _idle_after(config, definition)
                 continue
             if _kind(existing.definition) != _kind(definition):
@@ -203,14 +203,14 @@ class Fleet:
                 self._drop_others(name)
                 existing.users.clear()
             for upstream in (existing, *self.instances(name)):
-                upstream.held = held.get(name, "")
+                upstream.held = held.get(name)
                 upstream.idle_after = _idle_after(config, definition)
                 upstream.replace(definition, block)
         # Listings follow the order of the configuration.
         self._upstreams = {name: self._upstreams[name] for name in wanted}
         self.changes.publish("servers", None)
 
-    def _add(self, definition: Server | Faulty, block: str, held: str, connect: bool) -> Upstream:
+    def _add(self, definition: Server | Faulty, block: str, held: Hold | None, connect: bool) -> Upstream:
         upstream = Upstream(definition, self._around, block)
         upstream.held = held
         self._upstreams[definition.name] = upstream

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mcpd.api.status import Status
-from mcpd.config.accepted import next_step
-from mcpd.config.spec import Faulty, Server
+from mcpd.config.spec import Faulty, Hold, Server
 from mcpd.errors import Failure
 from mcpd.transport.base import Unanswered
 from mcpd.transport.pending import Slot
@@ -18,10 +17,10 @@ def removed(name: str) -> Failure:
     return Failure("no_such_server", f'server "{name}" was removed', server=name)
 
 
-def unavailable(definition: Server | Faulty, status: Status, held: str, wait: float) -> Failure:
+def unavailable(definition: Server | Faulty, status: Status, held: Hold | None, wait: float) -> Failure:
     """What the agent that wanted this server is told.
 
-    `held`: what waits for `reload`, in words. `wait`: seconds until it is tried again at the earliest.
+    `held`: what waits for a person. `wait`: seconds until it is tried again at the earliest.
     """
     name = definition.name
     text = f'server "{name}" is {status.state}'
@@ -29,8 +28,8 @@ def unavailable(definition: Server | Faulty, status: Status, held: str, wait: fl
         text += f" ({status.reason})"
     if status.error:
         text += f": {status.error}"
-    if held and held not in text:
-        text += f"; {held}"
+    if held is not None and held.words not in text:
+        text += f"; {held.words}"
     data: dict[str, object] = {"server": name, "reason": status.reason}
     if wait > 0:
         data["retry_after"] = round(wait, 1)
@@ -38,10 +37,10 @@ def unavailable(definition: Server | Faulty, status: Status, held: str, wait: fl
     return Failure(kind, text, hint=_next_step(definition, status, held), **data)
 
 
-def _next_step(definition: Server | Faulty, status: Status, held: str) -> str:
+def _next_step(definition: Server | Faulty, status: Status, held: Hold | None) -> str:
     """What a person can do about the status."""
-    if held:
-        return next_step(held)
+    if held is not None:
+        return held.command
     if isinstance(definition, Server) and status.reason in ("needs_auth", "access_denied"):
         return login_hint(definition)
     if isinstance(definition, Faulty):

@@ -17,7 +17,7 @@ import trio
 
 from mcpd.api.status import Reason, Status
 from mcpd.catalog.tool import Catalog
-from mcpd.config.spec import Faulty, Server
+from mcpd.config.spec import Faulty, Hold, Server
 from mcpd.errors import Failure
 from mcpd.transport.base import ConnectFailed, Ending
 from mcpd.transport.pending import Asker
@@ -85,7 +85,7 @@ class Upstream:
         self.connection: Connection | None = None
         self.status = Status()
         self.ring = StderrRing(around.held_values.text)
-        self.held = ""
+        self.held: Hold | None = None
         """What waits for `reload` or `accept`, in words (a03, n24); what runs goes on meanwhile."""
         self._idle_after = 0.0
         self._idle_changed = trio.Event()
@@ -578,7 +578,8 @@ class Upstream:
         if isinstance(definition, Faulty):
             self._set(state="failed", reason=definition.reason, error=definition.message, pid=0)
         elif self._block in ("disabled", "held"):
-            self._set(state=self._block, reason="", error=self.held if self._block == "held" else "", pid=0)
+            why = self.held.words if self.held is not None and self._block == "held" else ""
+            self._set(state=self._block, reason="", error=why, pid=0)
         elif self._turn is None:
             self._set(state="idle", reason="", pid=0)
 

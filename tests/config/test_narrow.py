@@ -17,6 +17,10 @@ A = Server(name="a", source="a.toml", command="x", args=("1",), env={"K": "v"}, 
 BROKEN = Faulty("a", "a.toml", "bad_definition", "command: expected a text, found a number")
 
 
+def words(narrowed: Narrowed) -> dict[str, str]:
+    return {name: hold.words for name, hold in narrowed.held.items()}
+
+
 def config(*servers: Server | Faulty, agents: tuple[Agent, ...] = (), **more: object) -> Config:
     return Config(
         servers={server.name: server for server in servers if isinstance(server, Server)},
@@ -77,7 +81,7 @@ def test_what_does_not_waits_and_the_running_definition_stays(change: dict[str, 
     same_program = replace(A, **change).digest == A.digest
     expected = replace(A, source="b.toml") if same_program else A
     assert held.config.servers == {"a": expected}
-    assert held.held == {"a": reason}
+    assert words(held) == {"a": reason}
 
 
 def test_asking_less_of_agents_applies_at_once() -> None:
@@ -89,37 +93,45 @@ def test_asking_less_of_agents_applies_at_once() -> None:
 def test_switching_on_waits_and_switching_off_applies_even_when_more_changed() -> None:
     off = replace(A, enabled=False, disabled_by="a.toml")
     assert narrows(config(off), config(A)).config.servers == {"a": off}
-    assert narrows(config(off), config(A)).held == {"a": "enabled changed, waits for mcpctl reload"}
+    assert words(narrows(config(off), config(A))) == {"a": "enabled changed, waits for mcpctl reload"}
     both = narrows(config(A), config(replace(off, command="y")))
     assert both.config.servers == {"a": off}
-    assert both.held == {"a": "command changed, waits for mcpctl reload"}
+    assert words(both) == {"a": "command changed, waits for mcpctl reload"}
 
 
 def test_eager_waits() -> None:
     lazy = replace(A, start="lazy")
-    assert narrows(config(lazy), config(A)).held == {"a": "start changed, waits for mcpctl reload"}
+    assert words(narrows(config(lazy), config(A))) == {"a": "start changed, waits for mcpctl reload"}
 
 
 def test_removed_servers_go_and_new_ones_are_not_there_yet() -> None:
     b = replace(A, name="b")
     narrowed = narrows(config(A), config(b))
     assert narrowed.config.servers == {}
-    assert narrowed.held == {"b": "new, waits for mcpctl reload"}
+    assert words(narrowed) == {"b": "new, waits for mcpctl reload"}
 
 
 def test_a_running_server_outlives_a_definition_that_cannot_be_used() -> None:
     narrowed = narrows(config(A), config(BROKEN))
     assert narrowed.config.servers == {"a": A}
     assert narrowed.config.faulty == {}
-    assert BROKEN.message in narrowed.held["a"]
+    assert BROKEN.message in words(narrowed)["a"]
 
 
 def test_a_running_server_outlives_a_reload_of_one_as_well() -> None:
     b = replace(A, name="b")
     kept = keep(config(A, b), config(BROKEN, replace(BROKEN, name="new")))
     assert kept.config == config(A, replace(BROKEN, name="new"))
-    assert BROKEN.message in kept.held["a"]
+    assert BROKEN.message in words(kept)["a"]
     assert kept.held.keys() == {"a"}
+
+
+def test_what_a_file_says_is_no_command_that_a_person_is_told() -> None:
+    """The next step was read back out of the words, into which a faulty definition puts its own."""
+    rude = replace(BROKEN, message='"waits for rm -rf ~" is no field')
+    for narrowed in (keep(config(A), config(rude)), narrows(config(A), config(rude))):
+        assert narrowed.held["a"].command == "mcpctl reload"
+        assert "rm -rf" in narrowed.held["a"].words
 
 
 @pytest.mark.parametrize("read", [keep, narrows])
@@ -140,7 +152,7 @@ def test_faulty_entries_come_change_and_go_but_a_mended_one_waits() -> None:
     mended = narrows(config(BROKEN), config(A))
     assert mended.config.faulty == {"a": BROKEN}
     assert mended.config.servers == {}
-    assert mended.held == {"a": "mended, waits for mcpctl reload"}
+    assert words(mended) == {"a": "mended, waits for mcpctl reload"}
 
 
 def test_what_comes_back_unchanged_is_no_longer_held() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mcpd.config.accepted import changed_words, moved, next_step, of, remembered, with_destination_of
+from mcpd.config.accepted import has_changed, has_moved, moved, of, remembered, with_destination_of
 from mcpd.config.narrow import narrows
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Server, Settings
 from mcpd.consent.accepted import AcceptedBook
@@ -181,10 +181,11 @@ def test_what_is_said_about_a_server_that_waits() -> None:
         "sampling changed while mcpd did not run, waits for mcpctl reload": replace(SECRET, sampling=True),
     }
     for words, changed in told.items():
-        assert changed_words(known, changed) == words
-        assert next_step(words) == "mcpctl reload"
-    assert changed_words(None, SECRET) == "new, waits for mcpctl reload"
-    assert next_step("its destination changed, waits for mcpctl accept s") == "mcpctl accept s"
+        hold = has_changed(known, changed)
+        assert (hold.words, hold.command) == (words, "mcpctl reload")
+    assert has_changed(None, SECRET).words == "new, waits for mcpctl reload"
+    assert has_moved("s").words == "its destination changed, waits for mcpctl accept s"
+    assert has_moved("s").command == "mcpctl accept s"
 
 
 def test_while_a_destination_waits_the_rest_of_the_definition_counts() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from mcpd.config.spec import Server
+from mcpd.config.spec import Hold, Server
 from mcpd.errors import Failure
 from mcpd.upstream import fleet as fleets
 from mcpd.upstream import upstream as upstreams
@@ -202,8 +202,9 @@ async def test_instances_follow_their_definition(real_clock: None, tmp_path: Pat
         assert runs.status.pid != first
         assert not rests.status.pid, "what was not used does not start because of an edit"
 
-        fleet.apply(config_of(changed), frozenset(), {"tiny": "its command changed"})
-        assert runs.held == "its command changed"
+        hold = Hold("tiny", "command changed", "reload")
+        fleet.apply(config_of(changed), frozenset(), {"tiny": hold})
+        assert runs.held == hold
         fleet.apply(config_of(changed), frozenset({"tiny"}), {})
         for instance in (runs, rests):
             with pytest.raises(Failure) as failure:

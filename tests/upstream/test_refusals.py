@@ -25,4 +25,4 @@ FAULTY = Faulty(name="fs", source="/c/fs.toml", reason="bad_definition", message
     ],
 )
 def test_the_next_step_is_one_that_helps(definition: Server | Faulty, status: Status, step: str) -> None:
-    assert refusals.unavailable(definition, status, "", 0.0).hint.startswith(step)
+    assert refusals.unavailable(definition, status, None, 0.0).hint.startswith(step)

@@ -18,7 +18,7 @@ import trio.testing
 from mcpd import processes
 from mcpd.api.status import Status
 from mcpd.changes import Changes
-from mcpd.config.spec import Config, Faulty, Server
+from mcpd.config.spec import Config, Faulty, Hold, Server
 from mcpd.errors import Failure
 from mcpd.policy.leaks.values import of_definition
 from mcpd.secrets.held import HeldValues
@@ -244,10 +244,10 @@ async def test_a_held_server_does_not_start_and_a_running_one_goes_on(
 ) -> None:
     async with fleet_of(tiny(), cache=tmp_path) as fleet:
         first = await until(fleet.find("tiny"), fleet, is_state("connected"))
-        held = {"tiny": "command changed", "fresh": "a new server"}
+        held = {"tiny": Hold("tiny", "command changed", "reload"), "fresh": Hold("fresh", "new", "reload")}
         fleet.apply(config_of(tiny(), tiny(name="fresh")), frozenset(), held, frozenset({"fresh"}))
         assert fleet.find("fresh").status.state == "held"
-        assert fleet.find("tiny").held == "command changed"
+        assert fleet.find("tiny").held == held["tiny"]
         assert fleet.find("tiny").status.pid == first.pid
         fleet.apply(config_of(tiny(), tiny(name="fresh")), frozenset(), {})
         await until(fleet.find("fresh"), fleet, is_state("connected"))
@@ -393,8 +393,8 @@ async def test_what_waits_for_reload_is_said_to_who_wants_the_server(
     async with fleet_of(server, cache=tmp_path) as fleet:
         upstream = fleet.find("tiny")
         await until(upstream, fleet, is_state("failed"))
-        fleet.apply(config_of(server), frozenset(), {"tiny": "its command changed"})
+        fleet.apply(config_of(server), frozenset(), {"tiny": Hold("tiny", "command changed", "reload")})
         with pytest.raises(Failure) as caught:
             await upstream.reach(5)
-        assert "its command changed" in caught.value.message
+        assert "command changed, waits for mcpctl reload" in caught.value.message
         assert caught.value.hint == "mcpctl reload"
