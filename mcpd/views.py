@@ -144,6 +144,11 @@ class View:
         return offer.catalog.features if offer else EVERYTHING
 
     @property
+    def logs(self) -> bool:
+        """Whether a server is known to send log messages."""
+        return any("logging" in offer.catalog.features for offer in self.offers.values())
+
+    @property
     def extensions(self) -> Extensions:
         """What both eras' agents can have besides: of several servers what mcpd itself knows (5.17)."""
         offer = self.offers.get(self.key[1])

@@ -32,7 +32,8 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 def offered(revision: str) -> dict[str, Any]:
-    """What is declared of many servers: all that one of them could have, for they come and go (5.1)."""
+    """What is declared of many servers: all that one of them could have, for they come and go (5.1). Log
+    messages are deprecated without a handshake, so there a server has to have them (5.6)."""
     changes = {"listChanged": True}
     completions: dict[str, Any] = {} if revision == "2024-11-05" else {"completions": {}}
     resources = {"subscribe": True, **changes}
@@ -41,7 +42,9 @@ def offered(revision: str) -> dict[str, Any]:
         more["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     if revision == MODERN:
         more["extensions"] = {"io.modelcontextprotocol/tasks": {}}
-    usual = {"tools": changes, "resources": resources, "prompts": changes, "logging": {}}
+    else:
+        more["logging"] = {}
+    usual = {"tools": changes, "resources": resources, "prompts": changes}
     return {**usual, **completions, **more}
 
 

@@ -506,3 +506,45 @@ async def test_a_server_that_does_not_come_up_does_not_hold_up_initialize(
             "logging",
             "tasks",
         }, "nothing is known, so nothing is ruled out"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_what_one_server_alone_does_not_have_is_not_served(
+    home: Home, real_clock: None, revision: str
+) -> None:
+    """As it would not be by the server itself: what is not declared is an unknown method (5.1)."""
+    asked: dict[str, dict[str, Any]] = {
+        "resources/list": {},
+        "resources/templates/list": {},
+        "resources/read": {"uri": "note:///1"},
+        "resources/subscribe": {"uri": "note:///1"},
+        "resources/unsubscribe": {"uri": "note:///1"},
+        "prompts/list": {},
+        "prompts/get": {"name": "greet"},
+        "completion/complete": {
+            "ref": {"type": "ref/prompt", "name": "greet"},
+            "argument": {"name": "a", "value": ""},
+        },
+        "logging/setLevel": {"level": "info"},
+    }
+    async with library(home) as (stage, _):
+        alone = await stage.attach(revision=revision, server="tiny")
+        await alone.tools()
+        for method, params in asked.items():
+            assert (await alone.refusal(method, params)).code == -32601, method
+        both = await stage.attach(revision=revision)
+        assert len((await both.ask("resources/list"))["resources"]) == len(NOTES)
+
+
+async def test_logs_are_declared_without_a_handshake_while_a_server_has_them(
+    home: Home, real_clock: None
+) -> None:
+    async with library(home) as (stage, _):
+        agent = await stage.attach(revision=MODERN)
+        await agent.tools()
+        assert "logging" in (await agent.ask("server/discover"))["capabilities"]
+        only_tiny = await stage.attach(revision=MODERN, without=["books"])
+        await only_tiny.tools()
+        told = (await only_tiny.ask("server/discover"))["capabilities"]
+        assert "logging" not in told
+        assert told["prompts"] == {"listChanged": True}

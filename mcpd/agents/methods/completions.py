@@ -7,7 +7,6 @@ from mcpd.agents.methods import prompts, resources
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
 from mcpd.catalog import completion, content
-from mcpd.errors import Failure
 from mcpd.listing import view_now
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import check_arguments, quoted
@@ -28,8 +27,6 @@ async def complete(session: Session, request: Request) -> bytes:
     view = view_now(session.broker, session.key)
     offer = view.offers.get(row.upstream.name)
     if offer is not None and "completions" not in offer.catalog.features:
-        if view.alone:
-            raise Failure("unknown_method", f"method not found: {METHOD}")
         # Completions are declared for all servers together; this one has nothing to suggest.
         return dialect.own_result(completion.NOTHING, request.stateless)
     argument = params.argument

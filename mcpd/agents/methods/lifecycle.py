@@ -50,6 +50,8 @@ def capabilities(view: View, revision: Revision) -> dict[str, Any]:
 
     Of many servers everything: they come and go while the agent is attached, and it hears of
     capabilities only once. Of one server alone what that one has, so that its host offers just that.
+    Log messages are deprecated where there is no handshake, and capabilities can be asked for at any time:
+    there they are declared as long as a server has them (5.6).
     That lists may change is always true: what the agent may use can, at any moment.
     """
     changes = {"listChanged": True}
@@ -63,7 +65,7 @@ def capabilities(view: View, revision: Revision) -> dict[str, Any]:
         told["prompts"] = changes
     if "completions" in known and revision.completions:
         told["completions"] = {}
-    if "logging" in known:
+    if "logging" in known and (not revision.stateless or view.logs):
         told["logging"] = {}
     if "tasks" in known and revision.tasks:
         told["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}

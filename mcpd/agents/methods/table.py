@@ -13,6 +13,7 @@ from mcpd.agents.methods import (
     tasks,
     tools,
 )
+from mcpd.agents.methods.offered import offered
 from mcpd.agents.methods.request import Method
 
 METHODS: dict[str, Method] = {
@@ -21,19 +22,19 @@ METHODS: dict[str, Method] = {
     "server/discover": Method(lifecycle.discover, handshake=False),
     "tools/list": Method(lists.list_tools),
     "tools/call": Method(tools.call_tool),
-    "resources/list": Method(lists.list_resources),
-    "resources/templates/list": Method(lists.list_templates),
-    "resources/read": Method(resources.read),
-    "resources/subscribe": Method(resources.subscribe, stateless=False),
-    "resources/unsubscribe": Method(resources.unsubscribe, stateless=False),
-    "prompts/list": Method(lists.list_prompts),
-    "prompts/get": Method(prompts.get),
+    "resources/list": Method(offered("resources", lists.list_resources)),
+    "resources/templates/list": Method(offered("resources", lists.list_templates)),
+    "resources/read": Method(offered("resources", resources.read)),
+    "resources/subscribe": Method(offered("resources.subscribe", resources.subscribe), stateless=False),
+    "resources/unsubscribe": Method(offered("resources.subscribe", resources.unsubscribe), stateless=False),
+    "prompts/list": Method(offered("prompts", lists.list_prompts)),
+    "prompts/get": Method(offered("prompts", prompts.get)),
     "tasks/get": Method(tasks.get),
     "tasks/result": Method(tasks.result, stateless=False),
     "tasks/list": Method(tasks.list_all, stateless=False),
     "tasks/cancel": Method(tasks.cancel),
     "tasks/update": Method(tasks.update, handshake=False),
-    "completion/complete": Method(completions.complete),
-    "logging/setLevel": Method(logs.set_level, stateless=False),
+    "completion/complete": Method(offered("completions", completions.complete)),
+    "logging/setLevel": Method(offered("logging", logs.set_level), stateless=False),
     "subscriptions/listen": Method(subscriptions.listen, handshake=False),
 }
