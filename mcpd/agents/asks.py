@@ -26,6 +26,7 @@ from mcpd.protocol.input import ELICIT, ROOTS, Question
 from mcpd.protocol.jsonrpc import Message
 from mcpd.secrets.held import HeldValues
 from mcpd.transport.pending import Ask
+from mcpd.upstream.turns import PATIENCE
 
 #: Seconds until a question that nobody answers counts as cancelled.
 LIFE = 600.0
@@ -55,6 +56,10 @@ class Asked(Protocol):
     def say(self, line: bytes, on: bytes) -> bool:
         """Send a request or a notification; False when nobody will read it. `on`: the agent's own request
         that it belongs to."""
+        ...
+
+    def attended(self, on: bytes) -> bool:
+        """Whether somebody reads now what belongs to that request."""
         ...
 
 
@@ -244,7 +249,9 @@ class Asks:
             else:
                 ask.answer(answer.result)
 
-        ask.closed = partial(self._withdraw, self._send(request, shown, done))
+        key = self._send(request, shown, done)
+        ask.closed = partial(self._withdraw, key)
+        ask.hurried = partial(self._hurried, key)
 
     async def ask(self, request: About, shown: Shown) -> Settled:
         """Ask the agent and wait. Raises Refused where it answers with an error, or not at all."""
@@ -312,11 +319,23 @@ class Asks:
     async def _expire(self, key: bytes, scope: trio.CancelScope) -> None:
         with scope:
             await trio.sleep(LIFE)
-            opened = self._take(key)
-            if opened is not None:
-                self._tell_withdrawn(key, opened)
-                self.record(opened.request, opened.shown, "timed_out")
-                opened.done(self._none(opened.shown, "the client did not answer"))
+            self._give_up(key)
+
+    def _hurried(self, key: bytes) -> None:
+        """Others wait for the server. A client that went away in the middle of its response may never know
+        what it was asked."""
+        opened = self._open.get(key)
+        if opened is None or opened.shown.since + PATIENCE > trio.current_time():
+            return
+        if not self._session.attended(opened.request.on):
+            self._give_up(key)
+
+    def _give_up(self, key: bytes) -> None:
+        opened = self._take(key)
+        if opened is not None:
+            self._tell_withdrawn(key, opened)
+            self.record(opened.request, opened.shown, "timed_out")
+            opened.done(self._none(opened.shown, "the client did not answer"))
 
     def _none(self, shown: Shown, why: str) -> Settled | Refused:
         """What the server hears where there is no usable answer."""

@@ -29,6 +29,10 @@ class SocketOutlet(LineWriter):
     def unanswered(self, on: bytes) -> None:
         """Silence says it."""
 
+    def attended(self, on: bytes) -> bool:
+        """The session ends with its reader."""
+        return True
+
 
 class Pipe:
     """The reading side. The daemon's one reader hands in what arrives; nothing here waits."""

@@ -93,6 +93,10 @@ class Outlet(Protocol):
         """The request gets no answer."""
         ...
 
+    def attended(self, on: bytes) -> bool:
+        """Whether somebody reads now what is said about the request."""
+        ...
+
     async def drained(self) -> None:
         """Return once the peer has taken everything, or is gone."""
         ...
@@ -389,6 +393,10 @@ class Session:
         """Send the agent a request, or what concerns one; unlike a notice it is never left out. False when
         nobody will read it."""
         return self.outlet.write(line, on)
+
+    def attended(self, on: bytes) -> bool:
+        """Whether somebody reads now what belongs to that request."""
+        return self.outlet.attended(on)
 
     async def begin(self, run: Callable[..., Awaitable[object]]) -> None:
         """Start what goes on beside the session's requests, until it ends; return once it has started."""

@@ -231,6 +231,8 @@ class Agent:
         self.withdrawn: list[Any] = []
         self.progress: list[Json] = []
         self.answers: dict[Any, Json] = {}
+        self.there = True
+        """Somebody reads; over HTTP not after a response has broken off."""
         self._news = trio.Event()
         self._ids = itertools.count(1)
         self.session: Session
@@ -275,6 +277,9 @@ class Agent:
     def unanswered(self, on: bytes) -> None:
         self.answers[json.loads(on)] = {"none": True}
         self._tell()
+
+    def attended(self, on: bytes) -> bool:
+        return self.there
 
     async def drained(self) -> None:
         await trio.lowlevel.checkpoint()

@@ -725,6 +725,26 @@ async def test_who_does_not_come_back_holds_others_up_for_half_a_minute(
         assert caught.value.code == -32602
 
 
+@pytest.mark.parametrize(("there", "waits"), [(False, 30), (True, 600)])
+async def test_who_does_not_read_any_more_holds_nobody_up_either(
+    home: Home, monkeypatch: pytest.MonkeyPatch, there: bool, waits: float
+) -> None:
+    """A client with a handshake over HTTP whose response broke off. One that reads may ask a person."""
+    server = Asking(elicits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        await turns_at(room, server)
+        silent = await room.agent("a", never)
+        room.nursery.start_soon(silent.call, "s__do", {})
+        await trio.testing.wait_all_tasks_blocked()
+        silent.there = there
+        other = await room.agent("b", agree)
+        began = trio.current_time()
+        assert "accept" in text(await other.call("s__do", {}))
+        assert trio.current_time() - began == pytest.approx(waits, abs=1)
+        assert len(silent.withdrawn) == 1
+        assert [entry.outcome for entry in room.asks(session=silent.session.id)] == ["timed_out"]
+
+
 async def test_who_has_just_been_asked_has_its_time(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a minute, however long the others have waited already, and all of it while nobody waits."""
 

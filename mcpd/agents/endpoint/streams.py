@@ -191,6 +191,10 @@ class Streams:
         if stream is not None:
             _end(stream)
 
+    def attended(self, on: bytes) -> bool:
+        """Whether a response carries the request's stream."""
+        return self._of.get(on, self.general).carrier is not None
+
     async def drained(self) -> None:
         """Return once nothing waits for a client that is there."""
         while self.queued and not self._closed:

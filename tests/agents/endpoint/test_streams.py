@@ -45,6 +45,19 @@ def test_every_message_goes_on_one_stream() -> None:
     assert streams.queued == 0
 
 
+def test_whether_somebody_reads_what_belongs_to_a_request() -> None:
+    streams = Streams()
+    carrier = post(streams, b"1")
+    assert (streams.attended(b"1"), streams.attended(b"")) == (True, False)
+    carrier.leave()
+    assert not streams.attended(b"1")
+    again = get(streams, carrier.stream.number)
+    assert streams.attended(b"1")
+    again.leave()
+    get(streams)
+    assert (streams.attended(b"1"), streams.attended(b"")) == (False, True)
+
+
 def test_a_client_that_reads_no_events_gets_its_answer_alone() -> None:
     streams = Streams()
     carrier = post(streams, mute=True)
