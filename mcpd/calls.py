@@ -16,7 +16,7 @@ from mcpd.caller import Caller
 from mcpd.catalog import content
 from mcpd.errors import Failure, ServerError
 from mcpd.journal import About, Entry
-from mcpd.permit import Permit, give_back, holds, obtain
+from mcpd.permit import Permit, at_once, give_back, holds, obtain
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.rows import Following, Native, Row, chain
@@ -63,13 +63,14 @@ async def call(
         beside = _beside(kept_meta, asker.extensions) if asker is not None and asker.extensions else kept_meta
         for _ in range(DECISIONS):
             try:
-                await obtain(broker, caller, row, arguments, ticket, asker, permit, beside)
+                if not at_once(broker, row, arguments, beside, permit):
+                    await obtain(broker, caller, row, arguments, ticket, asker, permit, beside)
+                    if not (row.local or holds(broker, row, permit)):
+                        # A long look at the arguments, or the journal's disk: it is not the last word any more.
+                        raise Superseded
                 if row.local:
                     raw = b""
                     break
-                if not holds(broker, row, permit):
-                    # A long look at the arguments, or the journal's disk: the decision is no longer the last.
-                    raise Superseded
                 sending = Sending(
                     row.upstream,
                     ticket,
@@ -95,7 +96,9 @@ async def call(
             raise Failure(
                 "busy", f'tool "{row.name}" keeps changing', hint="try again", server=row.upstream.name
             )
-        made = take(broker.tasks, caller, row, raw, asker, send)
+        made = None
+        if send is not request or (asker is not None and asker.extensions):
+            made = take(broker.tasks, caller, row, raw, asker, send)
         bounded = made or row.bound(raw, payload, broker.config.settings.max_result)
         size = len(bounded.text)
         outcome = "tool_error" if bounded.is_error else "ok"

@@ -236,6 +236,11 @@ class Row:
         """What is decided before the arguments are known."""
         return self.decided(self.facts)
 
+    @cached_property
+    def free(self) -> bool:
+        """Whether it is allowed as it stands, and need not be written down first (n12)."""
+        return isinstance(self.decision, Allow) and (self.local or self.ruling.risk != "high")
+
     def decided(self, facts: Facts) -> Decision:
         """The decision, `facts` being its own with more known."""
         return decide(facts)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
+import msgspec
 import trio
 
 from mcpd.errors import Failure
@@ -116,53 +117,34 @@ class _Hold:
         self.expires = expires
 
 
-class Slot:
+class Slot(msgspec.Struct, eq=False):
     """One request on its way: `wait` returns the result's JSON text or raises its failure."""
 
-    __slots__ = (
-        "_ceiling",
-        "_hold",
-        "_outcome",
-        "_task",
-        "asker",
-        "expires",
-        "extensions",
-        "idle",
-        "stream",
-        "total",
-        "written",
-    )
-
-    def __init__(
-        self,
-        idle: float,
-        total: float,
-        asker: Asker | None = None,
-        *,
-        stream: bool = False,
-    ) -> None:
-        """`idle`: seconds allowed since the start or the last progress; `total`: seconds in all,
-        whatever comes; 0 switches either off (D9). `asker`: none for mcpd's own requests."""
-        self._task: trio.lowlevel.Task | None = None
-        self._outcome: Outcome | None = None
-        self.idle = idle
-        self.total = total
-        self.expires = 0.0
-        self._ceiling = 0.0
-        self._hold: _Hold | None = None
-        self.asker = asker
-        self.extensions = b""
-        """What a request of mcpd's own declares, as an asker's does."""
-        self.stream = stream
-        """The request stands for a stream of notices, which the server may end (5.14)."""
-        self.written = False
-        """The request's bytes have left mcpd, so the server may have acted on it (D3)."""
+    idle: float
+    """Seconds allowed since the start or the last progress; 0 for no limit (D9)."""
+    total: float
+    """Seconds in all, whatever comes; 0 for no limit."""
+    asker: Asker | None = None
+    """None for mcpd's own requests."""
+    stream: bool = False
+    """The request stands for a stream of notices, which the server may end (5.14)."""
+    extensions: bytes = b""
+    """What a request of mcpd's own declares, as an asker's does."""
+    written: bool = False
+    """The request's bytes have left mcpd, so the server may have acted on it (D3)."""
+    expires: float = 0.0
+    """When its time is over (trio clock); 0 for never, also while the clock stands still."""
+    held: _Hold | None = None
+    """Since when the clock stands still, and by whom."""
+    _ceiling: float = 0.0
+    _task: trio.lowlevel.Task | None = None
+    _outcome: Outcome | None = None
 
     def start(self, now: float) -> None:
         """The request was sent: its time begins (trio clock)."""
         if self.total:
             self._ceiling = now + self.total
-        if self._hold is not None:
+        if self.held is not None:
             self.progressed(now)
             return
         idle = now + self.idle if self.idle else self._ceiling
@@ -170,48 +152,43 @@ class Slot:
 
     def progressed(self, now: float) -> None:
         """The idle time begins again."""
-        if self._hold is not None:
-            now = self._hold.since
+        if self.held is not None:
+            now = self.held.since
         expires = now + self.idle if self.idle else 0.0
         if self._ceiling and (not expires or self._ceiling < expires):
             expires = self._ceiling
-        if self._hold is None:
+        if self.held is None:
             self.expires = expires
         else:
-            self._hold.expires = expires
-
-    @property
-    def held(self) -> bool:
-        """Whether the clock stands still."""
-        return self._hold is not None
+            self.held.expires = expires
 
     def hold(self, by: Held, now: float) -> None:
         """The clock stands still until `release` by everyone: waiting for a person does not count (D9)."""
-        if self._hold is None:
-            self._hold = _Hold(now, self.expires)
+        if self.held is None:
+            self.held = _Hold(now, self.expires)
             self.expires = 0.0
-        self._hold.by.append(by)
+        self.held.by.append(by)
 
     def release(self, by: Held, now: float) -> None:
-        hold = self._hold
+        hold = self.held
         if hold is None or by not in hold.by:
             return
         hold.by.remove(by)
         if not hold.by:
-            self._hold = None
+            self.held = None
             stood = now - hold.since
             self._ceiling += stood if self._ceiling else 0.0
             self.expires = hold.expires + stood if hold.expires else 0.0
 
     def over(self) -> None:
         """The request has ended; who holds its clock is told."""
-        hold, self._hold = self._hold, None
+        hold, self.held = self.held, None
         for by in hold.by if hold is not None else ():
             by.ended()
 
     def left(self, now: float) -> float:
         """Seconds until its time is over; infinite where it has no limit."""
-        hold = self._hold
+        hold = self.held
         expires, now = (self.expires, now) if hold is None else (hold.expires, hold.since)
         return expires - now if expires else inf
 
@@ -254,6 +231,8 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._live: set[Slot] = set()
+        self.discard: Callable[[Slot], None] = self._live.discard
+        """The slot has no deadline any more, if it had one."""
         self._parked: trio.Event | None = None
         self.now: Callable[[], float] = trio.current_time
         """The time (trio clock), by the shortest way: every request asks for it."""
@@ -263,9 +242,6 @@ class Deadlines:
         if self._parked is not None:
             self._parked.set()
             self._parked = None
-
-    def discard(self, slot: Slot) -> None:
-        self._live.discard(slot)
 
     async def run(self) -> None:
         self.now = trio.lowlevel.current_clock().current_time

@@ -173,7 +173,7 @@ class Connection:
             self._deadlines.discard(slot)
             if self._pending.pop(key, None) is not None:
                 self._cancel(key)
-            if slot.held:
+            if slot.held is not None:
                 slot.over()
             if self._relay.turns is not None:
                 self._relay.turns.moved()
@@ -200,7 +200,7 @@ class Connection:
 
     def unfollow(self, key: bytes) -> None:
         followed = self._followed.pop(key, None)
-        if followed is not None and followed.slot.held:
+        if followed is not None and followed.slot.held is not None:
             followed.slot.over()
         if self._relay.turns is not None:
             self._relay.turns.moved()

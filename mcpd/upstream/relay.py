@@ -86,7 +86,7 @@ class OpenAsk:
 
     def ended(self) -> None:
         """A request that it may belong to is over. Where that was the last, so is the question."""
-        self._slots = [slot for slot in self._slots if slot.held]
+        self._slots = [slot for slot in self._slots if slot.held is not None]
         if not self._slots:
             line = jsonrpc.error_text(_INTERNAL, "the request that this belonged to has ended")
             self.withdraw(jsonrpc.error_line(self._key, line))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import TracebackType
 
+import msgspec
 import trio
 
 from mcpd.errors import Failure
@@ -22,23 +23,20 @@ class Superseded(Exception):
     """While the request waited for its server, what it was decided on has changed; it did not run."""
 
 
-class Ticket:
+class Ticket(msgspec.Struct, eq=False):
     """How a request is taken back wherever it waits.
 
     Most requests wait in one slot, which needs no scope; the rare other waits enter `stoppable`.
     """
 
-    __slots__ = ("_parked", "_scope", "_slot", "reached", "withdrawn")
-
-    def __init__(self, parked: Callable[[bool], None] | None = None) -> None:
-        """`parked` is told when the request begins (True) and ends (False) such another wait: it takes
-        none of its session's places meanwhile."""
-        self.withdrawn = False
-        self.reached = False
-        """Something that was sent for it may have reached its server."""
-        self._parked = parked
-        self._slot: Slot | None = None
-        self._scope: trio.CancelScope | None = None
+    _parked: Callable[[bool], None] | None = None
+    """Is told when the request begins (True) and ends (False) such another wait: it takes none of its
+    session's places meanwhile."""
+    withdrawn: bool = False
+    reached: bool = False
+    """Something that was sent for it may have reached its server."""
+    _slot: Slot | None = None
+    _scope: trio.CancelScope | None = None
 
     def waits_in(self, slot: Slot | None) -> None:
         """Raises Withdrawn when the request was taken back before it came to waiting."""

@@ -552,7 +552,8 @@ class Told:
         message = read(
             b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":%b}}' % meta.encode()
         )
-        return Request(cast("Session", self), message, b"1", on, Ticket())
+        params = bytes(message.params)
+        return Request(cast("Session", self), message, b"1", on, Ticket(), params)
 
 
 async def test_a_flood_of_progress_becomes_twenty_notices_a_second() -> None:

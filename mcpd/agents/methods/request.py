@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from mcpd.agents.parked import Call
 from mcpd.agents.session import Session
 from mcpd.journal import About, Entry
-from mcpd.protocol import abilities, dialect, extensions
-from mcpd.protocol.abilities import Ability
+from mcpd.protocol import dialect
+from mcpd.protocol.abilities import NONE, Ability
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.shapes import LEVELS, Carrier, Meta, read_params
 from mcpd.rows import Row
@@ -38,8 +38,14 @@ class Request(msgspec.Struct, eq=False):
     on: bytes
     """What it is called among the session's own requests."""
     ticket: Ticket
+    params: bytes
+    """The params' JSON text, empty when absent."""
     meta: Meta | None = None
     """Of a stateless request; of others it is read when it is asked for."""
+    abilities: Ability = NONE
+    """What it can be asked: declared by the agent's handshake, or with a stateless request."""
+    extensions: bytes = b""
+    """What a stateless agent has declared with it besides."""
     row: Row | None = None
     """What it asks of a server, once that is found."""
     token: bytes | None = None
@@ -48,38 +54,21 @@ class Request(msgspec.Struct, eq=False):
     """Progress notices that may be passed on at once..."""
     noticed: float = -inf
     """...as counted then (trio clock)."""
-    abilities: Ability = abilities.NONE
-    """What it can be asked: declared by the agent's handshake, or with a stateless request."""
-    extensions: bytes = b""
-    """What a stateless agent has declared with it besides."""
     parked: Call | None = None
     """Where it waits for the agent's answers, if it does."""
     whole: tuple[str, str] | None = None
     """Its identity, once that is asked for."""
 
-    def __post_init__(self) -> None:
-        if self.meta is None:
-            self.abilities = self.by.abilities
-        elif declared := self.meta.capabilities:
-            self.abilities = abilities.read(declared)
-            if "extensions" in declared:
-                self.extensions = extensions.encode(extensions.read(declared))
 
     @property
     def stateless(self) -> bool:
         return self.meta is not None
 
-    @property
-    def params(self) -> bytes:
-        return bytes(self.message.params)
-
     def record(self, because: str) -> None:
         """That it was done; for what has nothing to decide and reaches servers by words of mcpd's (n12)."""
         about, row = About(method=self.message.method), self.row
         if row is not None:
-            about = replace(
-                about, server=row.upstream.name, destination=row.destination, tool=row.tool.name
-            )
+            about = replace(about, server=row.upstream.name, destination=row.destination, tool=row.tool.name)
         self.by.broker.journal.record(
             Entry(
                 caller=self.by.caller,

@@ -84,7 +84,7 @@ async def call(session: Session, request: Request, row: Row, payload: bytes, met
             result = await calls.call(
                 session.broker, session.caller, row, payload, meta, request.ticket, request
             )
-            return content.dress(result, stateless=request.stateless)
+            return content.dress(result, stateless=request.meta is not None)
         if request.stateless:
             return await _call_stateless(session, request, row, payload, meta)
         rounds = calls.rounds(partial(_ask, session, request))
@@ -103,7 +103,7 @@ def _is_plain(request: Request, row: Row) -> bool:
     if request.abilities or row.upstream.relay.fixed:
         return False
     params = request.params
-    return not request.stateless or not (b'"requestState"' in params or b'"inputResponses"' in params)
+    return request.meta is None or not (b'"requestState"' in params or b'"inputResponses"' in params)
 
 
 async def _call_stateless(session: Session, request: Request, row: Row, payload: bytes, meta: bytes) -> bytes:

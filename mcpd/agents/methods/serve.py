@@ -13,7 +13,8 @@ from mcpd.agents.methods.table import METHODS
 from mcpd.agents.session import Session
 from mcpd.catalog import content
 from mcpd.errors import VERDICTS, Failure, ServerError
-from mcpd.protocol import client, dialect, jsonrpc
+from mcpd.protocol import abilities, client, dialect, extensions, jsonrpc
+from mcpd.protocol.abilities import NONE, Ability
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import STATELESS
 from mcpd.protocol.shapes import LEVELS, Carrier, Meta, read_params
@@ -29,7 +30,12 @@ async def serve(session: Session, message: Message, key: bytes, on: bytes, ticke
     """
     try:
         row, meta = _row(session, message)
-        result = await row.handler(session, Request(session, message, key, on, ticket, meta))
+        params = bytes(message.params)
+        if meta is None:
+            request = Request(session, message, key, on, ticket, params, abilities=session.abilities)
+        else:
+            request = Request(session, message, key, on, ticket, params, meta, *_declared(meta))
+        result = await row.handler(session, request)
         return jsonrpc.result_line(key, result)
     except Withdrawn:
         return None
@@ -72,6 +78,15 @@ def _row(session: Session, message: Message) -> tuple[Method, Meta | None]:
     if row is None or not row.stateless:
         raise _unknown(message)
     return row, meta
+
+
+def _declared(meta: Meta) -> tuple[Ability, bytes]:
+    """What a stateless agent can be asked, and its extensions."""
+    declared = meta.capabilities
+    if not declared:
+        return NONE, b""
+    known = extensions.encode(extensions.read(declared)) if "extensions" in declared else b""
+    return abilities.read(declared), known
 
 
 def _unknown(message: Message) -> Failure:
