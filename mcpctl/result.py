@@ -55,6 +55,14 @@ def block_text(block: dict[str, Any]) -> str:
     return f"[{kind}]"
 
 
+def binary_of(block: Any) -> object:
+    """The base64 data of a content block; nothing for one that has none."""
+    if not isinstance(block, dict):
+        return None
+    inner = block.get("resource")
+    return block.get("data") or (inner.get("blob") if isinstance(inner, dict) else None)
+
+
 def binary(mime: object, data: object) -> str:
     """The summary of base64 data, with its decoded size (a17)."""
     text = str(data or "").rstrip("=")

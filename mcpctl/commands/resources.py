@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import binascii
 import json
-import os
 
 from mcpctl import output
 from mcpctl.arguments import readable
@@ -13,6 +11,7 @@ from mcpctl.commands.pages import Listing, gist, show
 from mcpctl.commands.tools import GRACE, approving
 from mcpctl.errors import DONE, CallError
 from mcpctl.result import binary, note_cuts
+from mcpctl.saving import check, decoded, save, saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,12 +33,10 @@ def row(entry: Any) -> Sequence[object]:
 
 def resources(options: Namespace) -> int:
     """List resources and templates, or read one: mcpctl resources read URI."""
-    if options.force and options.output is None:
-        raise CallError("usage", "--force belongs to --output")
     if options.action == "read":
         return read(options)
-    if options.output is not None:
-        raise CallError("usage", "--output is for read")
+    if options.output is not None or options.force:
+        raise CallError("usage", "--output and --force are for read")
     if options.uri is not None:
         raise CallError("usage", f'cannot list "{options.uri}"', "mcpctl resources read URI")
     return show(Listing("resources", HEAD, row), options)
@@ -50,8 +47,7 @@ def read(options: Namespace) -> int:
         raise CallError("usage", "no resource named", "mcpctl resources lists them")
     if options.agent:
         raise CallError("usage", "--agent is for the list")
-    if options.output is not None:
-        check_free(options)
+    check(options)
     params: dict[str, Any] = {"uri": readable(options.uri)}
     if options.server:
         params["server"] = readable(options.server)
@@ -63,7 +59,7 @@ def read(options: Namespace) -> int:
         found, answer = person.request(mcpd, "resources.read", members, limit, wait=options.wait)
     result = found["result"]
     if options.output is not None:
-        save(found, options)
+        save(whole(found), options)
         return DONE
     if options.json:
         output.say_json(answer)
@@ -82,28 +78,6 @@ def say_contents(result: Any) -> None:
         output.say(output.visible_block(text))
 
 
-def check_free(options: Namespace) -> None:
-    """Before anything is read, which may need a person. Raises CallError."""
-    if options.json:
-        raise CallError("usage", "--json prints the whole answer, --output saves what was read: take one")
-    if os.path.lexists(options.output) and not options.force:
-        raise CallError(
-            "not_writable", f'cannot save to "{options.output}": it exists', "--force replaces it"
-        )
-
-
-def save(found: Any, options: Namespace) -> None:
-    """What was read, as it is, into a file. Raises CallError, also where it is not all there."""
-    data = whole(found)
-    try:
-        with open(options.output, "wb" if options.force else "xb") as file:
-            file.write(data)
-    except OSError as error:
-        message = f'cannot save to "{options.output}": {(error.strerror or "failed").lower()}'
-        raise CallError("not_writable", message) from None
-    output.note(f"saved {len(data):,} bytes to {options.output}")
-
-
 def whole(found: Any) -> bytes:
     """The bytes of the one part that a read has. Raises CallError."""
     if found["cut"]:
@@ -116,10 +90,7 @@ def whole(found: Any) -> bytes:
     [part] = contents
     if isinstance(part.get("text"), str):
         return str(part["text"]).encode("utf-8", "surrogatepass")
-    try:
-        return binascii.a2b_base64(part["blob"], strict_mode=True)
-    except (KeyError, TypeError, ValueError):
-        raise CallError("bad_answer", "cannot save it: neither text nor base64", "--json prints it") from None
+    return decoded(part.get("blob"))
 
 
 def _resources(arguments: Arguments) -> None:
@@ -131,10 +102,7 @@ def _resources(arguments: Arguments) -> None:
         "--server", metavar="SERVER", help="only this server's; with read: URI is this server's own"
     )
     arguments.add_argument("--agent", metavar="AGENT", help="list only what this agent may read")
-    arguments.add_argument(
-        "-o", "--output", metavar="FILE", help="with read: save what is read there, as it is, binary or text"
-    )
-    arguments.add_argument("--force", action="store_true", help="with --output: replace a file that is there")
+    saving(arguments, "what is read")
     waiting(arguments)
     approving(arguments)
 

@@ -9,7 +9,8 @@ from mcpctl.arguments import arguments_text, guessed, readable
 from mcpctl.commands import SLOW, Command, person, reach, seconds, waiting
 from mcpctl.commands.pages import Listing, gist, show
 from mcpctl.errors import DONE, TOOL_ERROR, CallError
-from mcpctl.result import note_cuts, say_result
+from mcpctl.result import binary_of, note_cuts, say_result
+from mcpctl.saving import check, decoded, save, saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def describe(options: Namespace) -> int:
 
 def call(options: Namespace) -> int:
     """Call a tool and print its answer; exit code 9 when the tool reports an error."""
+    check(options)
     words = argument_words(options)
     params = tool_params(options)
     if options.timeout:
@@ -108,7 +110,21 @@ def call(options: Namespace) -> int:
     else:
         say_result(result)
     note_cuts(result, "content")
-    return TOOL_ERROR if result.get("isError") is True else DONE
+    if result.get("isError") is True:
+        return TOOL_ERROR
+    if options.output is not None:
+        save(only_binary(result), options)
+    return DONE
+
+
+def only_binary(result: Any) -> bytes:
+    """The one image, sound or file that an answer has. Raises CallError."""
+    content = result.get("content")
+    found = [data for block in content if (data := binary_of(block))] if isinstance(content, list) else []
+    if len(found) != 1:
+        what = "nothing binary" if not found else f"{len(found)} binary parts"
+        raise CallError("bad_answer", f"nothing is saved: the answer has {what}", "--json prints all of it")
+    return decoded(found[0])
 
 
 def explained(options: Namespace) -> str:
@@ -193,6 +209,7 @@ def _call(arguments: Arguments) -> None:
     arguments.add_argument("tool", metavar="TOOL", nargs="?", help=TOOL_HELP)
     which(arguments)
     approving(arguments)
+    saving(arguments, "the image, sound or file that is answered")
     arguments.add_argument(
         "arguments",
         metavar="KEY=VALUE",

@@ -149,6 +149,7 @@ def test_a_file_that_is_there_is_replaced_on_a_word_alone(daemon: Control, folde
         (answer("odd"), "parts"),
         (answer({"blob": "not base64!"}), "base64"),
         (answer({"uri": "x:y"}), "base64"),
+        (answer({"uri": "x:y", "blob": 7}), "base64"),
     ],
 )
 def test_what_is_not_all_there_is_not_saved(daemon: Control, folder: Path, found: Any, why: str) -> None:

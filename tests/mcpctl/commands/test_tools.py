@@ -117,6 +117,40 @@ def test_results_for_people(daemon: Control, folder: Path, result: dict[str, Any
     assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
 
 
+TEXT = {"type": "text", "text": "here it is"}
+IMAGE = {"type": "image", "data": "AP8KDQ==", "mimeType": "image/png"}
+FILE = {"type": "resource", "resource": {"uri": "x:y", "blob": "AP8KDQ=="}}
+
+
+@pytest.mark.parametrize("block", [IMAGE, FILE, {**IMAGE, "type": "audio"}])
+def test_what_is_binary_is_saved_and_the_rest_said(daemon: Control, folder: Path, block: Any) -> None:
+    daemon.answers["tools.call"] = answer(content=[TEXT, block])
+    file = folder / "saved"
+    done = run(folder, "call", "fs__read", "-o", str(file), "n=1")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "here it is")
+    assert file.read_bytes() == b"\0\xff\n\r"
+    again = run(folder, "call", "fs__read", "-o", str(file))
+    assert (again.returncode, "--force" in again.stderr) == (1, True)
+    assert len([each for each in daemon.requests if each["method"] == "tools.call"]) == 1
+    assert run(folder, "call", "fs__read", "-o", str(file), "--force").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [([TEXT], "nothing binary"), ([IMAGE, FILE], "2 binary parts"), ([{**IMAGE, "data": "?"}], "base64")],
+)
+def test_what_is_not_one_thing_is_not_saved(
+    daemon: Control, folder: Path, content: list[Any], why: str
+) -> None:
+    daemon.answers["tools.call"] = answer(content=content)
+    done = run(folder, "call", "fs__read", "-o", str(folder / "saved"))
+    assert (done.returncode, why in done.stderr) == (1, True)
+    assert done.stdout, "the call was made, so its answer is shown"
+    daemon.answers["tools.call"] = answer(content=[IMAGE], isError=True)
+    assert run(folder, "call", "fs__read", "-o", str(folder / "saved")).returncode == 9
+    assert not (folder / "saved").exists()
+
+
 def test_a_tools_own_error_is_its_answer(daemon: Control, folder: Path) -> None:
     daemon.answers["tools.call"] = answer(content=[{"type": "text", "text": "no such file"}], isError=True)
     done = run(folder, "call", "fs__read")

@@ -1,0 +1,53 @@
+"""An answer into a file, byte for byte: a terminal shows of what is binary only that it is there."""
+
+from __future__ import annotations
+
+import binascii
+import os
+
+from mcpctl import output
+from mcpctl.errors import CallError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from mcpctl.commands import Arguments
+
+
+def saving(arguments: Arguments, what: str) -> None:
+    """The options of what can save `what`."""
+    arguments.add_argument("-o", "--output", metavar="FILE", help=f"save {what} there, as it is")
+    arguments.add_argument("--force", action="store_true", help="with --output: replace a file that is there")
+
+
+def check(options: Namespace) -> None:
+    """Before anything is asked, which may need a person. Raises CallError."""
+    if options.output is None:
+        if options.force:
+            raise CallError("usage", "--force belongs to --output")
+        return
+    if options.json:
+        raise CallError("usage", "--json prints the whole answer, --output saves a part of it: take one")
+    if os.path.lexists(options.output) and not options.force:
+        message = f'cannot save to "{options.output}": it exists'
+        raise CallError("not_writable", message, "--force replaces it")
+
+
+def save(data: bytes, options: Namespace) -> None:
+    """Raises CallError."""
+    try:
+        with open(options.output, "wb" if options.force else "xb") as file:
+            file.write(data)
+    except OSError as error:
+        message = f'cannot save to "{options.output}": {(error.strerror or "failed").lower()}'
+        raise CallError("not_writable", message) from None
+    output.note(f"saved {len(data):,} bytes to {options.output}")
+
+
+def decoded(data: object) -> bytes:
+    """What base64 stands for. Raises CallError."""
+    try:
+        return binascii.a2b_base64(data if isinstance(data, str) else "?", strict_mode=True)
+    except ValueError:
+        raise CallError("bad_answer", "cannot save it: it is not base64", "--json prints it") from None
