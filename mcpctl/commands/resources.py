@@ -8,10 +8,10 @@ from mcpctl import output
 from mcpctl.arguments import readable
 from mcpctl.commands import Command, person, reach, waiting
 from mcpctl.commands.pages import Listing, gist, show
+from mcpctl.commands.saving import check, decoded, save, saving
 from mcpctl.commands.tools import GRACE, approving
 from mcpctl.errors import DONE, CallError
 from mcpctl.result import binary, note_cuts
-from mcpctl.saving import check, decoded, save, saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

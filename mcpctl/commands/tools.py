@@ -8,9 +8,9 @@ from mcpctl import output
 from mcpctl.arguments import arguments_text, guessed, readable
 from mcpctl.commands import SLOW, Command, person, reach, seconds, waiting
 from mcpctl.commands.pages import Listing, gist, show
+from mcpctl.commands.saving import check, decoded, save, saving
 from mcpctl.errors import DONE, TOOL_ERROR, CallError
 from mcpctl.result import binary_of, note_cuts, say_result
-from mcpctl.saving import check, decoded, save, saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
