@@ -78,7 +78,7 @@ class Paths(msgspec.Struct, frozen=True):
 
 def resolve(environ: Mapping[str, str], uid: int) -> Paths:
     """The folders that this environment means. Raises Failure for a relative MCPD_RUNTIME_DIR."""
-    home = environ.get("HOME") or os.path.expanduser(f"~{_user(uid)}")
+    home = _home(environ, uid)
     state = _base(environ, "XDG_STATE_HOME", f"{home}/.local/state")
     return Paths(
         runtime=_runtime(environ, uid, state),
@@ -89,9 +89,13 @@ def resolve(environ: Mapping[str, str], uid: int) -> Paths:
 
 
 def settle() -> Paths:
-    """The folders of this process, with those that only mcpd writes made. Raises Failure."""
+    """The folders of this process, with those that only mcpd writes made. Raises Failure.
+
+    Its home is the one of its servers too, where nothing has said which that is.
+    """
     uid = os.getuid()
     paths = resolve(os.environ, uid)
+    os.environ["HOME"] = _home(os.environ, uid)
     make_private(paths.runtime, uid)
     try:
         make_private_folder(Path(paths.state))
@@ -100,11 +104,13 @@ def settle() -> Paths:
     return paths
 
 
-def _user(uid: int) -> str:
+def _home(environ: Mapping[str, str], uid: int) -> str:
+    if environ.get("HOME"):
+        return environ["HOME"]
     import pwd  # only for a service without HOME
 
     try:
-        return pwd.getpwuid(uid).pw_name
+        return pwd.getpwuid(uid).pw_dir
     except KeyError:
         message = f"cannot find a home folder: HOME is not set, and no account has the number {uid}"
         raise Failure("refused", message) from None

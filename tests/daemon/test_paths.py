@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import pwd
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +32,21 @@ def test_without_variables_the_defaults_of_xdg_hold(home: Home) -> None:
     assert found.config == f"{home.root}/.config/mcpd"
     assert found.state == f"{home.root}/.local/state/mcpd"
     assert found.cache == f"{home.root}/.cache/mcpd"
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOME": ""}])
+def test_servers_have_the_home_that_mcpd_took(tmp_path: Path, environ: dict[str, str]) -> None:
+    """Without one they ran in / instead of there, and where it was empty they did not start."""
+    program = "import os\nfrom mcpd.daemon import paths\npaths.settle()\nprint(os.environ['HOME'])"
+    folders = {"MCPD_RUNTIME_DIR": str(tmp_path / "run"), "XDG_STATE_HOME": str(tmp_path)}
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**folders, **environ},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said.strip() == pwd.getpwuid(os.getuid()).pw_dir
 
 
 @pytest.mark.parametrize(
