@@ -66,7 +66,7 @@ async def call(
                 if not at_once(broker, row, arguments, beside, permit):
                     await obtain(broker, caller, row, arguments, ticket, asker, permit, beside)
                     if not (row.local or holds(broker, row, permit)):
-                        # A long look at the arguments, or the journal's disk: it is not the last word any more.
+                        # A long look at the arguments, or the journal's disk: the decision is an old one now.
                         raise Superseded
                 if row.local:
                     raw = b""

@@ -50,7 +50,7 @@ class Pipe:
         session = self._session
         try:
             if chunk:
-                self._feed(chunk)
+                self._feed(session, chunk)
             elif chunk is None:
                 session.over.set()
             else:
@@ -60,10 +60,17 @@ class Pipe:
             log.exception("session %s ends: internal error", session.id)
             session.over.set()
 
-    def _feed(self, chunk: bytes) -> None:
-        session = self._session
+    def _feed(self, session: Session, chunk: bytes) -> None:
         for line in self._buffer.feed(chunk):
-            self._receive(line)
+            if line[:1] == b"[" and session.revision is not None and session.revision.batches:
+                session.take_batch(line)
+            else:
+                try:
+                    message = jsonrpc.read(line)
+                except Failure as e:
+                    session.refuse(e, key=jsonrpc.requested_id(line[:ENDS], line[-ENDS:]))
+                else:
+                    session.take(message)
             if session.malformed and self._is_hopeless():
                 return
         if self._buffer.ends:
@@ -76,18 +83,6 @@ class Pipe:
     async def _read_on_later(self) -> None:
         await self._outlet.drained()
         self._reader.resume(self._fd)
-
-    def _receive(self, line: bytes) -> None:
-        session = self._session
-        if line[:1] == b"[" and session.revision is not None and session.revision.batches:
-            session.take_batch(line)
-            return
-        try:
-            message = jsonrpc.read(line)
-        except Failure as e:
-            session.refuse(e, key=jsonrpc.requested_id(line[:ENDS], line[-ENDS:]))
-            return
-        session.take(message)
 
     def _is_hopeless(self) -> bool:
         """Whether the peer sends nothing but malformed lines; then this was the last one."""

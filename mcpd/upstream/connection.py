@@ -225,21 +225,8 @@ class Connection:
     def receive(self, line: bytes, on: bytes = b"") -> None:
         """Take one line from the server. `on`: the request on whose own stream it came, if there is such."""
         if line[:1] == b"[" and self.settled.revision.batches:
-            self._received_batch(line, on)
-        else:
-            self._received(line, on)
-
-    def _received_batch(self, line: bytes, on: bytes) -> None:
-        try:
-            members = jsonrpc.read_batch(line)
-        except Failure as e:
-            self._remark(e.message)
+            self._receive_batch(line, on)
             return
-        for member in members:
-            # An array within an array is no message (JSON-RPC 2.0, section 6), as `_received` says.
-            self._received(member, on)
-
-    def _received(self, line: bytes, on: bytes) -> None:
         message = jsonrpc.read_lenient(line)
         if message is None:
             self._remark(f"not JSON-RPC: {line[:200].decode('utf-8', 'replace')}")
@@ -249,6 +236,18 @@ class Connection:
             self._asked(message, on)
         else:
             self._noticed(message, on)
+
+    def _receive_batch(self, line: bytes, on: bytes) -> None:
+        try:
+            members = jsonrpc.read_batch(line)
+        except Failure as e:
+            self._remark(e.message)
+            return
+        for member in members:
+            if member[:1] == b"[":
+                self._remark("an array within an array is no message (JSON-RPC 2.0, section 6)")
+            else:
+                self.receive(member, on)
 
     def askers(self, on: bytes = b"") -> list[Asker]:
         """The requests under way that a message of the server may belong to, all of one session; none

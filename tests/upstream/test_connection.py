@@ -329,6 +329,21 @@ async def test_a_stateless_server_is_told_the_level_by_each_request(
         assert "io.modelcontextprotocol/logLevel" not in ends.wire.lines[-1]["params"]["_meta"]
 
 
+# ------------------------------------------------------------------ batches
+
+CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+async def test_an_array_is_messages_where_the_revision_has_batches_but_not_within_another() -> None:
+    """2025-03-26 alone has them; JSON-RPC 2.0, section 6, knows no array within one."""
+    ends = Ends("2025-03-26")
+    ends.says([CHANGED, [CHANGED], CHANGED])
+    assert (ends.changed, len(ends.remarks)) == (2, 1)
+    ends = Ends("2025-11-25")
+    ends.says([CHANGED, CHANGED])
+    assert (ends.changed, len(ends.remarks)) == (0, 1)
+
+
 # ------------------------------------------------------------------ its end
 
 

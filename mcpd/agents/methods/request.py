@@ -59,7 +59,6 @@ class Request(msgspec.Struct, eq=False):
     whole: tuple[str, str] | None = None
     """Its identity, once that is asked for."""
 
-
     @property
     def stateless(self) -> bool:
         return self.meta is not None

@@ -84,7 +84,8 @@ async def call(session: Session, request: Request, row: Row, payload: bytes, met
             result = await calls.call(
                 session.broker, session.caller, row, payload, meta, request.ticket, request
             )
-            return content.dress(result, stateless=request.meta is not None)
+            stateless = request.meta is not None
+            return result.text if result.typed == stateless else content.dress(result, stateless=stateless)
         if request.stateless:
             return await _call_stateless(session, request, row, payload, meta)
         rounds = calls.rounds(partial(_ask, session, request))
