@@ -35,6 +35,22 @@ hypothesis.settings.register_profile("mcpd", deadline=None, derandomize="CI" in 
 hypothesis.settings.load_profile("mcpd")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "more: by hand alone, with -m more; needs an install.sh below tests/servers"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is for the hand, unless it is asked for."""
+    if "more" in config.option.markexpr:
+        return
+    by_hand = [item for item in items if item.get_closest_marker("more")]
+    if by_hand:
+        config.hook.pytest_deselected(items=by_hand)
+        items[:] = [item for item in items if item not in by_hand]
+
+
 def run_async(
     test: Callable[..., Awaitable[None]], arguments: dict[str, object], *, real_clock: bool
 ) -> None:
