@@ -75,7 +75,7 @@ def at_once(broker: Broker, row: Row, arguments: bytes, meta: bytes, permit: Per
     change; most requests are so. Else `obtain` decides; the arguments are the same."""
     if not row.free or not (row.local or (not meta and broker.held_values.is_clean(arguments))):
         return False
-    permit.decision, permit.because = "allow", row.decision.because
+    permit.decision, permit.because, permit.goes_by = "allow", row.decision.because, ""
     return broker.views.holds(row)
 
 

@@ -11,8 +11,11 @@ import pytest
 import trio
 import trio.testing
 
+from mcpd import listing
 from mcpd.consent.questions import By
+from mcpd.permit import Permit, at_once, holds
 from mcpd.policy.grants import Grant, Lifespan
+from mcpd.rows import ViewKey
 from tests.agents.world import Ear, Stage, kind_of, staged, text_of
 from tests.conftest import Home
 from tests.control.world import switchable, write_config, write_server
@@ -128,6 +131,21 @@ async def test_what_changes_while_a_person_is_waited_for_is_decided_anew(
         assert "error" in answer or kind_of(answer["result"]) == "denied"
         await agent.nothing_more()
         assert heard(ear) == []
+
+
+async def test_what_is_allowed_by_now_does_not_hang_on_what_it_went_by_before(
+    home: Home, real_clock: None
+) -> None:
+    """A call that is decided anew has waited for its server; the grant of the first time may be gone."""
+    async with asking(home, approval="never") as (stage, _):
+        await (await stage.attach()).call("lively__echo", text="hello")
+        row = listing.known_tool(stage.broker, ViewKey(("default", "", frozenset(), "")), "lively__echo")
+        assert row is not None
+        permit = Permit(decision="ask", goes_by="a grant that is gone")
+        assert not holds(stage.broker, row, permit)
+        assert at_once(stage.broker, row, b'{"text":"hello"}', b"", permit)
+        assert permit.decision == "allow"
+        assert holds(stage.broker, row, permit)
 
 
 @pytest.mark.parametrize(("approval", "kind"), [("deny", "denied"), ("never", "")])
