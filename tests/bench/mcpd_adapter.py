@@ -105,16 +105,22 @@ class Mcpd(UnixLineTarget):  # type: ignore[misc]
             params = {"cursor": answer["result"]["nextCursor"]}
 
 
-class Seam(Mcpd):
-    """Without policy, leak scans and journal; see seam.py."""
+class Spine(Mcpd):
+    """Without leak scans; see seam.py."""
 
-    name = "seam"
+    name = "spine"
 
     def command(self, config_path: str, sock_path: str) -> list[str]:
-        return [sys.executable, str(Path(__file__).with_name("seam.py")), "run"]
+        return [sys.executable, str(Path(__file__).with_name("seam.py")), self.name, "run"]
 
     def environment(self) -> dict[str, str]:
         return {**super().environment(), "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
-TARGETS = {"mcpd": Mcpd, "seam": Seam}
+class Seam(Spine):
+    """Without policy, leak scans and journal; see seam.py."""
+
+    name = "seam"
+
+
+TARGETS = {"mcpd": Mcpd, "spine": Spine, "seam": Seam}

@@ -1,9 +1,10 @@
-"""`mcpd run` without the policy step, the leak scans and the journal: what these cost is the difference.
+"""`mcpd run` with parts of the path left out: what these cost is the difference.
 
     BENCH_ADAPTER=tests/bench/mcpd_adapter.py .venv/bin/python ../shared/bench/peers.py latency --pin 1 \\
-        --targets direct,relay,mcpd,seam
+        --targets direct,relay,mcpd,spine,seam
 
-Only for this comparison: nothing decides here, nothing is redacted, nothing is kept.
+`spine`: without leak scans, which is the first pipeline with its journal. `seam`: without the policy step and
+the journal as well. Only for this comparison: nothing is redacted, nothing decides, nothing is kept.
 """
 
 from __future__ import annotations
@@ -13,29 +14,24 @@ from typing import Any
 
 from mcpd import __main__, calls
 from mcpd.journal import Journal
-from mcpd.secrets.held import HeldValues, Scanned
+from mcpd.secrets.held import HeldValues
 
-
-async def _obtain(*args: Any) -> None:
-    pass
-
-
-async def _nothing(*args: Any, **names: Any) -> None:
-    return None
-
-
-async def _as_it_is(self: HeldValues, text: bytes, **names: Any) -> Scanned:
-    return Scanned(text)
+LEFT_OUT: dict[str, list[tuple[Any, str, Any]]] = {
+    "spine": [
+        (HeldValues, "is_clean", lambda *args, **names: True),
+        (HeldValues, "passes", lambda *args, **names: True),
+    ],
+    "seam": [
+        (calls, "at_once", lambda *args: True),
+        (calls, "Entry", lambda **fields: None),
+        (Journal, "record", lambda *args: None),
+        (HeldValues, "passes", lambda *args, **names: True),
+    ],
+}
 
 
 def main() -> int:
-    for owner, name, other in (
-        (calls, "obtain", _obtain),
-        (calls, "Entry", lambda **fields: None),
-        (Journal, "record", lambda *args: None),
-        (HeldValues, "arguments", _nothing),
-        (HeldValues, "result", _as_it_is),
-    ):
+    for owner, name, other in LEFT_OUT[sys.argv.pop(1)]:
         assert hasattr(owner, name)
         setattr(owner, name, other)
     return __main__.main()
