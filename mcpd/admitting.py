@@ -81,11 +81,13 @@ async def remove(broker: Broker, by: Caller, name: str) -> str:
         _install(broker, replace(before, agents=others), "agents.remove")
         if name != DEFAULT_AGENT:
             _forget(broker, by, name)
+            _forget_token(broker, name)
     return str(path)
 
 
 async def forget_gone(broker: Broker, by: Caller) -> tuple[Applied, ...]:
-    """The same of agents that no file names any more; what was done, for who has asked for it by `reload`.
+    """Take back the grants of agents that no file names any more; what was done, for who has asked for it by
+    `reload`. A token is of no use meanwhile and goes on being listed.
 
     The watcher does not: a file that an editor has put aside for a moment costs nobody a grant. Nor does
     anything while something in the files cannot be read, which could be the agent.
@@ -94,17 +96,16 @@ async def forget_gone(broker: Broker, by: Caller) -> tuple[Applied, ...]:
         if broker.config.problems:
             return ()
         given = Counter(each.grant.agent for each in broker.grants.all())
-        names = {*given, *broker.state.tokens} - {"", EVERY_AGENT, DEFAULT_AGENT, *broker.config.agents}
-        found = [(name, given[name], name in broker.state.tokens) for name in sorted(names)]
+        names = sorted(given.keys() - {"", EVERY_AGENT, DEFAULT_AGENT, *broker.config.agents})
         for name in names:
             _forget(broker, by, name)
-    return tuple(Applied(join("agents", name), _gone(grants, token)) for name, grants, token in found)
+    return tuple(
+        Applied(join("agents", name), f"removed; {_counted(given[name])} taken back") for name in names
+    )
 
 
-def _gone(grants: int, token: bool) -> str:
-    what = [f"{grants} grant{'s' if grants > 1 else ''}"] if grants else []
-    what += ["its token"] if token else []
-    return f"removed; {' and '.join(what)} forgotten"
+def _counted(grants: int) -> str:
+    return "its grant" if grants == 1 else f"its {grants} grants"
 
 
 def _forget(broker: Broker, by: Caller, name: str) -> None:
@@ -112,12 +113,18 @@ def _forget(broker: Broker, by: Caller, name: str) -> None:
     broker.approvals.forget(name)
     broker.tasks.forget(Caller("", name, 0, "").owner)
     try:
-        if name in broker.state.tokens:
-            broker.state.forget_token(name)
         for given in broker.grants.all():
             if given.grant.agent == name:
                 granting.revoke(broker, by, given.grant.id)
     except Failure as failure:  # the agent is gone, and what stays is listed
+        log.warning("%s", failure.message)
+
+
+def _forget_token(broker: Broker, name: str) -> None:
+    try:
+        if name in broker.state.tokens:
+            broker.state.forget_token(name)
+    except Failure as failure:
         log.warning("%s", failure.message)
 
 

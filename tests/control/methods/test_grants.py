@@ -154,21 +154,16 @@ async def test_the_next_agent_of_a_name_has_none_of_the_grants(home: Home, real_
         await add(client, name="tiny__crash")
         await add(client, agent="*")
         await add(client, agent="default")
-        token = await client.call("endpoint.token", agent="coder")
-        assert token["token"]
         write_config(home, "")
         await applying.watched(world.broker)
         idle = {each["agent"]: each["idle"] for each in (await client.call("grants.list"))["grants"]}
         assert idle == {"coder": 'no agent is named "coder" now', "*": "", "default": ""}
         done = await client.call("daemon.reload")
-        assert {"place": "agents.coder", "what": "removed; 2 grants and its token forgotten"} in done[
-            "applied"
-        ]
+        assert {"place": "agents.coder", "what": "removed; its 2 grants taken back"} in done["applied"]
         write_config(home, CODER)
         await client.call("daemon.reload")
         listed = (await client.call("grants.list"))["grants"]
         assert [each["agent"] for each in listed] == ["*", "default"]
-        assert (await client.call("endpoint.status"))["tokens"] == []
         revoked = (await world.broker.journal.query(QueryJournal(kinds=("grant",)))).entries
         assert [each.agent for each in revoked if each.outcome == "revoked"] == ["coder", "coder"]
 
