@@ -29,13 +29,13 @@ ESCAPED: Final = (
 )
 _CODED: Final = re.compile(CODED.encode())
 _ESCAPED: Final = re.compile(ESCAPED.encode())
-_SIGNS: Final = (b"%", b"&#", b"\\x", b"\\\\u")
 
-#: Everything but the alphabet as blanks.
-_BLANKED: Final = bytes(
-    code if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "+/_-") else ord(" ")
-    for code in range(256)
-)
+#: The characters of the alphabet as they are, everything else as blanks; and as one character alone, of which
+#: LEAST in a row are found at a quarter of the cost of taking the text apart.
+_ALPHABET: Final = frozenset(code for code in range(128) if chr(code).isalnum() or chr(code) in "+/_-")
+_BLANKED: Final = bytes(code if code in _ALPHABET else ord(" ") for code in range(256))
+_MARKED: Final = bytes(ord("a") if code in _ALPHABET else ord(" ") for code in range(256))
+_LONG: Final = b"a" * LEAST
 #: Escapes of JSON for characters that are not seen.
 _ESCAPES: Final = re.compile(rb"\\[ubf]")
 
@@ -44,6 +44,15 @@ def is_plain(text: bytes) -> bool:
     """Whether JSON text is printable ASCII in which nothing is hidden or spelled in another form."""
     if not text.isascii() or b"\x7f" in text or (b"\\" in text and _ESCAPES.search(text)):
         return False
-    if any(sign in text for sign in _SIGNS) and _ESCAPED.search(text):
+    if _has_signs(text) and _ESCAPED.search(text):
         return False
+    if _LONG not in text.translate(_MARKED):
+        return True
     return not any(len(run) >= LEAST and _CODED.search(run) for run in text.translate(_BLANKED).split())
+
+
+def _has_signs(text: bytes) -> bool:
+    """Whether there is what all of ESCAPED begin with; one character is found much faster than two."""
+    if b"%" in text or (b"&" in text and b"&#" in text):
+        return True
+    return b"\\" in text and (b"\\x" in text or b"\\\\u" in text)
