@@ -15,7 +15,7 @@ import hashlib
 import logging
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -70,6 +70,20 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 _DECODER = msgspec.json.Decoder(_File)
 
 
+class _Head(msgspec.Struct):
+    """What of a file tells how old its verdict is; the definitions, which are the most of it, are not made
+    into objects."""
+
+    schema: int
+    name: str
+    digest: str
+    era: Era
+    verified_at: float
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+
+
 def _is_sound(tool: Tool) -> bool:
     """Whether the entry of a tool is one line and one object, which goes to agents as it stands, and policy
     reads of it what they do."""
@@ -102,6 +116,22 @@ def _catalog(file: _File) -> Catalog | None:
     return replace(file.catalog, tools=tools, resources=resources, templates=templates, prompts=prompts)
 
 
+def _holds(verified_at: float, now: float) -> bool:
+    """Whether a verdict other than "modern" still counts. A time to come means that the clock was set back;
+    how old it is cannot be known."""
+    return 0 <= now - verified_at <= LEGACY_HOLDS
+
+
+def _since(data: bytes, wanted: tuple[int, str, str, Era], now: float) -> float:
+    """When the verdict of a file was found out, if it is the `wanted` one and still counts; else now."""
+    try:
+        head = _HEAD.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return now
+    same = (head.schema, head.name, head.digest, head.era) == wanted
+    return head.verified_at if same and _holds(head.verified_at, now) else now
+
+
 class CatalogCache:
     """The owner of the folder of cached catalogues."""
 
@@ -126,11 +156,9 @@ class CatalogCache:
         if catalog is None:
             log.info("MCP '%s': the cached catalogue is not used: a definition is damaged", name)
             return None
-        # A time to come means that the clock was set back; how old it is cannot be known.
-        fresh = 0 <= now - file.verified_at <= LEGACY_HOLDS
         return Cached(
             catalog=catalog,
-            era="" if file.era != "modern" and not fresh else file.era,
+            era=file.era if file.era == "modern" or _holds(file.verified_at, now) else "",
             revision=file.revision,
             verified_at=file.verified_at,
         )
@@ -142,11 +170,9 @@ class CatalogCache:
         Never fails: at worst the next start knows less.
         """
         verdict = _ERAS.get(era, "")
-        before = self.load(name, digest, now)
-        if verdict in ("legacy", "sse") and before is not None and before.era == verdict:
-            now = before.verified_at
-        if before == Cached(catalog, verdict, revision, now):
-            return
+        before = self._read(name)
+        if verdict in ("legacy", "sse"):
+            now = _since(before, (SCHEMA, name, digest, verdict), now)
         file = _File(
             schema=SCHEMA,
             name=name,
@@ -161,6 +187,8 @@ class CatalogCache:
             prompts=[msgspec.Raw(prompt.entry(prompt.name)) for prompt in catalog.prompts],
         )
         data = msgspec.json.encode(file)
+        if data == before:
+            return
         if len(data) > MAX_FILE:
             self.forget(name)
             return
@@ -174,6 +202,13 @@ class CatalogCache:
         """Delete what is known of a server. Never fails."""
         with contextlib.suppress(OSError):
             self._path(name).unlink()
+
+    def _read(self, name: str) -> bytes:
+        """What there is, whatever it is; empty where nothing can be read."""
+        try:
+            return files.read_own(self._path(name), MAX_FILE)
+        except (OSError, files.Unfit):
+            return b""
 
     def _path(self, name: str) -> Path:
         """The file of a server; a name that c05 does not allow becomes a hash."""
