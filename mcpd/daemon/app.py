@@ -21,7 +21,7 @@ from pathlib import Path
 
 import trio
 
-from mcpd import __version__, applying, listing, pinning, reasking
+from mcpd import __version__, applying, listing, memory, pinning, reasking
 from mcpd.agents import serve as agents
 from mcpd.broker import Broker
 from mcpd.changes import Changes
@@ -65,7 +65,7 @@ def run(paths: Paths, lock: Lock, guard: Guard, umask: int, *, on_demand: bool) 
     """
     held_values = HeldValues()
     logs.set_up(paths.log_file, on_demand=on_demand).redact = held_values.text
-    process.keep_large_blocks()
+    memory.settle()
     process.switch_soon()
     inherited = Inherited(process.raise_file_limit(), umask)
     orphans.adopt()

@@ -1,4 +1,4 @@
-"""What the daemon asks of the kernel and of malloc for its own process. Loaded before the guard is forked."""
+"""What the daemon asks of the kernel for its own process. Loaded before the guard is forked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import sys
 
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
-M_TRIM_THRESHOLD = -1
-M_MMAP_THRESHOLD = -3
 
 
 def conceal() -> int:
@@ -33,17 +31,6 @@ def rename(name: str) -> None:
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
-
-
-def keep_large_blocks() -> None:
-    """Let malloc keep what large messages took instead of mapping and unmapping it each time.
-
-    Measured: a quarter of the CPU time of calls of 1 MB. Nothing happens with a libc without mallopt.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, 64 << 20)
-        mallopt(M_TRIM_THRESHOLD, 256 << 20)
 
 
 def switch_soon() -> None:

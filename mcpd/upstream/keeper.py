@@ -11,6 +11,7 @@ from typing import Final
 import trio
 from msgspec.structs import replace
 
+from mcpd import memory
 from mcpd.catalog.tool import Catalog
 from mcpd.changes import Changes
 from mcpd.config.spec import Server
@@ -212,6 +213,7 @@ class Keeper:
             self._storing = False
 
     async def keep(self, server: Server, connection: Connection) -> None:
+                    await trio.to_thread.run_sync(memory.give_back)
         """Fetch again after notices: of each primitive one refetch running, one waiting, storms paced.
         Until cancelled, or the connection is lost."""
         self._connection = connection

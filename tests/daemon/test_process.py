@@ -38,7 +38,6 @@ print(process.raise_file_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[0] 
 def test_a_name_is_cut_to_what_the_kernel_keeps() -> None:
     program = """
 from mcpd.daemon import process
-process.keep_large_blocks()
 process.rename("mcpd-guard-of-somebody")
 print(open("/proc/self/comm").read())
 """
