@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import inf
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import trio
@@ -23,7 +23,9 @@ from mcpd.protocol.jsonrpc import words
 from mcpd.protocol.pages import LONGEST_TTL, List
 from mcpd.transport.base import ConnectionLost
 from mcpd.upstream.connection import Connection
-from mcpd.upstream.gather import Gathered, Room, gather
+from mcpd.upstream.gather import LARGE, Gathered, Room, gather
+
+T = TypeVar("T")
 
 Primitive = Literal["tools", "prompts", "resources"]
 
@@ -38,9 +40,6 @@ LISTS: Final[dict[Primitive, tuple[List, ...]]] = {
 OTHERS_WAIT = 5.0
 #: ...as long as the attempt has so many left: they must not make it fail.
 SPARE = 1.0
-
-#: Bytes of definitions that are read in a thread, so that the loop goes on for others.
-LARGE = 256 * 1024
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -139,7 +138,7 @@ async def fetch_all(
         gathered = found.get(method)
         if isinstance(gathered, Gathered):
             taken = sum(part.size for part in parts.values())
-            parts[method] = await _part(method, gathered, taken, redact, mirrored=mirrored)
+            parts[method] = await _part(method, gathered, taken, before, redact, mirrored=mirrored)
         else:
             why = gathered.message if isinstance(gathered, Failure) else "it was not answered in time"
             parts[method] = _failed(method, before, _redacted(words(why), redact))
@@ -151,11 +150,17 @@ def _redacted(text: str, redact: Redact) -> str:
 
 
 async def fetch_some(
-    connection: Connection, primitive: Primitive, parts: Parts, *, mirrored: bool, redact: Redact = bytes
+    connection: Connection,
+    primitive: Primitive,
+    parts: Parts,
+    before: Catalog,
+    *,
+    mirrored: bool,
+    redact: Redact = bytes,
 ) -> tuple[Parts, dict[List, Failure]]:
     """The lists of one primitive again: those that could be read, and the failures of the others.
 
-    `parts` is all that is known. Raises ConnectionLost.
+    `parts` is all that is known on this connection, `before` what was known. Raises ConnectionLost.
     """
     found: dict[List, Part] = {}
     failures: dict[List, Failure] = {}
@@ -168,7 +173,7 @@ async def fetch_some(
             failures[method] = e
             taken += parts[method].size if method in parts else 0
         else:
-            found[method] = await _part(method, gathered, taken, redact, mirrored=mirrored)
+            found[method] = await _part(method, gathered, taken, before, redact, mirrored=mirrored)
             taken += found[method].size
     return found, failures
 
@@ -190,8 +195,10 @@ def _failed(method: List, before: Catalog, why: str) -> Part:
 # ------------------------------------------------------------------ definitions
 
 
-async def _part(method: List, gathered: Gathered, taken: int, redact: Redact, *, mirrored: bool) -> Part:
-    read = partial(_read, method, gathered.items, taken, redact)
+async def _part(
+    method: List, gathered: Gathered, taken: int, before: Catalog, redact: Redact, *, mirrored: bool
+) -> Part:
+    read = partial(_read, method, gathered.items, taken, before, redact)
     size = sum(map(len, gathered.items))
     part = await trio.to_thread.run_sync(read) if size > LARGE else read()
     if mirrored:
@@ -215,21 +222,30 @@ def _mirrorable(part: Part) -> Part:
     )
 
 
-def _read(method: List, raw: Iterable[bytes], taken: int, redact: Redact) -> Part:
+def _read(method: List, raw: Iterable[bytes], taken: int, before: Catalog, redact: Redact) -> Part:
     items = map(redact, raw)
     match method:
         case "tools/list":
             tools, warnings = read_tools(items, taken=taken)
-            return Part(tools=tools, warnings=warnings)
+            return Part(tools=_known(tools, before.tools), warnings=warnings)
         case "prompts/list":
             prompts, warnings = read_prompts(items, taken=taken)
-            return Part(prompts=prompts, warnings=warnings)
+            return Part(prompts=_known(prompts, before.prompts), warnings=warnings)
         case "resources/list":
             resources, warnings = read_resources(items, taken=taken)
-            return Part(resources=resources, warnings=warnings)
+            return Part(resources=_known(resources, before.resources), warnings=warnings)
         case "resources/templates/list":
             templates, warnings = read_templates(items, taken=taken)
-            return Part(templates=templates, warnings=warnings)
+            return Part(templates=_known(templates, before.templates), warnings=warnings)
+
+
+def _known(found: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
+    """The same, of equal definitions those that are there already: 10,000 take 10 MiB, and views, reviews
+    and the cache hold them as well."""
+    if not before:
+        return found
+    there = {each: each for each in before}
+    return tuple([there.get(each, each) for each in found])
 
 
 # ------------------------------------------------------------------------ pages

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
+from typing import Final
 
 import msgspec
+import trio
 
 from mcpd.catalog.definition import LIMITS
 from mcpd.errors import Failure, ServerError
-from mcpd.protocol.pages import List, read_page
+from mcpd.protocol.pages import List, Page, read_page
 from mcpd.upstream.connection import Connection
 
 MAX_PAGES = 100
 #: Of all pages of a list, and of all lists but the tools together; more is not even gathered.
 MAX_BYTES = LIMITS.catalogue
 PAGE_TIMEOUT = 60.0
+
+#: Bytes of definitions that are read in a thread, so that the loop goes on for others.
+LARGE: Final = 256 * 1024
 
 _INVALID_PARAMS = -32602
 _METHOD_NOT_FOUND = -32601
@@ -67,11 +73,11 @@ async def _pages(connection: Connection, method: List, room: Room) -> Gathered:
                 # Advertised and yet unknown: an empty list, not a broken server.
                 return gathered(*_unknown(method))
             raise
-        page = read_page(method, raw)
-        found = page.first(LIMITS.entries - count) if page else None
-        if page is None or found is None:
+        taken = partial(_take, method, raw, LIMITS.entries - count)
+        found = await trio.to_thread.run_sync(taken) if len(raw) > LARGE else taken()
+        if found is None:
             raise Failure("bad_answer", f"the answer to {method} has no proper shape")
-        items, more = found
+        page, (items, more) = found
         pages.append(items)
         ttl = min(ttl, page.ttl)
         size += len(raw)
@@ -90,6 +96,13 @@ async def _pages(connection: Connection, method: List, room: Room) -> Gathered:
         seen.add(page.next_cursor)
         members = b'"cursor":' + msgspec.json.encode(page.next_cursor)
     return gathered(f"{method} has more than {MAX_PAGES} pages; the rest was left out")
+
+
+def _take(method: List, raw: bytes, most: int) -> tuple[Page, tuple[list[bytes], bool]] | None:
+    """A page and its entries; None where it does not have the shape."""
+    page = read_page(method, raw)
+    found = page.first(most) if page else None
+    return None if page is None or found is None else (page, found)
 
 
 def _unknown(method: List) -> tuple[str, ...]:

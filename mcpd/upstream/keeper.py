@@ -22,7 +22,6 @@ from mcpd.upstream.attempt import at_once
 from mcpd.upstream.cache import LEGACY_HOLDS, Cached, CatalogCache
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.fetch import (
-    LARGE,
     LISTS,
     Part,
     Primitive,
@@ -32,6 +31,7 @@ from mcpd.upstream.fetch import (
     fetch_some,
     primitives,
 )
+from mcpd.upstream.gather import LARGE
 from mcpd.upstream.listen import Listener
 from mcpd.upstream.pace import Pace
 
@@ -174,6 +174,8 @@ class Keeper:
         catalog = assemble(connection, parts, self._redact)
         await self._examine(catalog)
         for name, pace in self._paces.items():
+        if catalog == self.catalog:
+            catalog = self.catalog
             pace.end(begun[name], changed=self.catalog is None or _differs(name, before, catalog))
             if any(parts[method].failed for method in LISTS[name] if method in parts):
                 # It gets a second chance in its own time, nobody waits for it.
@@ -248,7 +250,12 @@ class Keeper:
         pace = self._paces[primitive]
         began = trio.current_time()
         found, failures = await fetch_some(
-            connection, primitive, self._parts, mirrored=self._mirrored, redact=self._redact
+            connection,
+            primitive,
+            self._parts,
+            self.catalog or Catalog(),
+            mirrored=self._mirrored,
+            redact=self._redact,
         )
         for method, part in found.items():
             self._parts[method] = part
@@ -257,7 +264,9 @@ class Keeper:
             self._parts[method] = replace(self._parts[method], failed=True)
         async with self._publishing:
             catalog = assemble(connection, self._parts, self._redact)
-            if catalog != self.catalog:
+            if catalog == self.catalog:
+                catalog = self.catalog
+            else:
                 await self._examine(catalog)
             if failures:
                 pace.fail(begun)

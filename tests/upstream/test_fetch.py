@@ -108,7 +108,7 @@ async def test_a_list_without_end_is_cut_and_it_is_said() -> None:
     assert any("more than 100 pages" in warning for warning in catalog.warnings)
 
 
-async def test_pages_that_are_too_much_for_a_catalogue_are_not_gathered() -> None:
+async def test_pages_that_are_too_much_for_a_catalogue_are_not_gathered(real_clock: None) -> None:
     padding = "x" * (MAX_BYTES // 8)
 
     def page(params: dict[str, Any]) -> dict[str, Any]:
@@ -340,11 +340,11 @@ async def test_all_lists_share_the_room_of_a_catalogue(real_clock: None) -> None
     assert [len(kind) for kind in shown(catalog)] == [200, 60, 19, 1]
     assert sum(part.size for part in parts.values()) < MAX_BYTES
     assert any("41 resources are left out" in warning for warning in catalog.warnings)
-    found, _ = await fetch_some(server.connection, "resources", parts, mirrored=False)
+    found, _ = await fetch_some(server.connection, "resources", parts, Catalog(), mirrored=False)
     assert len(found["resources/list"].resources) == 19, "what the others have counts then, too"
 
 
-async def test_pages_of_the_other_lists_together_are_not_gathered_without_end() -> None:
+async def test_pages_of_the_other_lists_together_are_not_gathered_without_end(real_clock: None) -> None:
     def page(key: str) -> Page:
         def answer_(params: dict[str, Any]) -> dict[str, Any]:
             number = int(params.get("cursor", 0))
@@ -398,7 +398,7 @@ async def test_one_primitive_is_read_again_alone() -> None:
         others={**OTHERS, "resources/templates/list": refuse(-32603, "broken")},
     )
     known = {"resources/templates/list": Part(), "tools/list": Part()}
-    found, failures = await fetch_some(server.connection, "resources", known, mirrored=False)  # type: ignore[arg-type]
+    found, failures = await fetch_some(server.connection, "resources", known, Catalog(), mirrored=False)  # type: ignore[arg-type]
     assert list(found) == ["resources/list"]
     assert [(method, failure.message) for method, failure in failures.items()] == [
         ("resources/templates/list", "broken")

@@ -501,3 +501,44 @@ async def test_tools_that_cannot_be_mirrored_are_left_out_over_http_in_the_new_e
         kept.keeper.restore(server)
         await kept.begin()
         assert kept.names == expected
+
+
+async def test_what_a_server_says_again_is_held_once(tmp_path: Path, real_clock: None) -> None:
+    """10,000 tools take 10 MiB: those of the cache, of the last connection and of this one are the same."""
+    kept = Kept(tmp_path)
+    kept.offered = ["a", "b"]
+    await kept.open()
+    restarted = Kept(tmp_path)
+    restarted.keeper.restore(SERVER)
+    cached = restarted.keeper.catalog
+    assert cached is not None
+    restarted.offered = ["a", "b"]
+    again = await restarted.keeper.fetch(restarted.server.connection)
+    assert again.tools[0] is cached.tools[0]
+    restarted.keeper.take(again)
+    assert await restarted.keeper.fetch(restarted.server.connection) is restarted.keeper.catalog
+    restarted.offered = ["new", "b"]
+    changed = await restarted.keeper.fetch(restarted.server.connection)
+    assert [tool.name for tool in changed.tools] == ["new", "b"]
+    assert changed.tools[1] is cached.tools[1]
+
+
+async def test_a_refetch_that_finds_nothing_new_leaves_the_catalogue_as_it_is(
+    tmp_path: Path, real_clock: None
+) -> None:
+    kept = Kept(tmp_path)
+    kept.offered = ["a", "b"]
+    await kept.open()
+    before = kept.keeper.catalog
+    assert before is not None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(kept.keep)
+        for offered in (["a", "b"], ["a", "c"]):
+            kept.offered = offered
+            kept.notice()
+            await fresh(kept)
+            now = kept.keeper.catalog
+            assert now is not None
+            assert (now is before) == (offered == ["a", "b"])
+            assert now.tools[0] is before.tools[0]
+        nursery.cancel_scope.cancel()
