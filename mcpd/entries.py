@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Final, Literal
 
-from mcpd.catalog import qualify
+import msgspec
+
 from mcpd.catalog.prompt import Prompt
 from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.tool import Tool
@@ -17,37 +18,67 @@ PAGE = 500
 Kind = Literal["tools", "resources", "templates", "prompts"]
 
 
-class Listed(NamedTuple):
-    """One entry of a listing."""
+class Listed(msgspec.Struct, frozen=True, gc=False):
+    """One entry of a listing. Nothing in it leads back to it, so that no collection looks at 10,000."""
 
     name: str
     """The name or URI that agents see."""
     upstream: Upstream
     thing: Tool | Resource | Template | Prompt
+    """As agents see it: its URIs, but for its own, are qualified where several servers are shown."""
+
+
+class Ready:
+    """Pages that were joined before, of all listings together: what is listed again needs no work. More than
+    ROOM is not kept, since the text of 10,000 tools would be there once more for each agent.
+
+    Mutable: an owner of bytes, and a counter of those that still fit.
+    """
+
+    def __init__(self) -> None:
+        self._pages: dict[tuple[int, int, bool], bytes] = {}
+        self._left = ROOM
+
+    def clear(self) -> None:
+        """Something has changed: most of them will not be asked for again."""
+        self._pages, self._left = {}, ROOM
+
+    def get(self, number: int, start: int, stateless: bool) -> bytes | None:
+        """A page of the listing that has this number."""
+        return self._pages.get((number, start, stateless))
+
+    def put(self, number: int, start: int, stateless: bool, text: bytes) -> None:
+        takes = len(text) + _EACH
+        if takes <= self._left:
+            self._left -= takes
+            self._pages[number, start, stateless] = text
+
+
+#: Bytes of pages that are kept: those of 10,000 tools of usual length.
+ROOM: Final = 8 * 2**20
+#: What a page takes besides, so that very many empty ones are as bounded.
+_EACH: Final = 200
 
 
 class Listing:
     """All entries of one kind, in order. `number` differs from that of every listing with other content."""
 
     def __init__(
-        self, entries: Sequence[Listed], number: int, warnings: tuple[str, ...] = (), *, alone: bool
+        self, entries: Sequence[Listed], number: int, ready: Ready, warnings: tuple[str, ...] = ()
     ) -> None:
-        """`alone`: of one server, whose URIs are shown as they are."""
         self.entries = entries
-        self._alone = alone
+        self._ready = ready
         self.number = number
         self.warnings = warnings
         """What was left out because of its name (a12)."""
-        self._pages: dict[tuple[int, bool], bytes] = {}
 
     def page(self, start: int, stateless: bool) -> tuple[bytes, int | None]:
         """The entries from `start` on, joined as JSON text, and where the next page starts."""
-        text = self._pages.get((start, stateless))
         end = start + PAGE
+        text = self._ready.get(self.number, start, stateless)
         if text is None:
-            entries = self.entries[start:end]
-            text = b",".join([_entry(each, stateless, self._alone) for each in entries])
-            self._pages[start, stateless] = text
+            text = _joined(self.entries[start:end], stateless)
+            self._ready.put(self.number, start, stateless, text)
         return text, end if end < len(self.entries) else None
 
     def same_content(self, other: Listing) -> bool:
@@ -58,9 +89,10 @@ class Listing:
         return all(a.name == b.name and (a.thing is b.thing or a.thing == b.thing) for a, b in pairs)
 
 
-def _entry(listed: Listed, stateless: bool, alone: bool) -> bytes:
-    thing = listed.thing
-    if isinstance(thing, Tool):
-        entry = thing.entry(listed.name, stateless=stateless)
-        return entry if alone else qualify.qualify_tool(entry, listed.upstream.name)
-    return thing.entry(listed.name)
+def _joined(entries: Sequence[Listed], stateless: bool) -> bytes:
+    pieces: list[bytes] = []
+    for each in entries:
+        thing = each.thing
+        pieces += thing.pieces(each.name, stateless) if isinstance(thing, Tool) else (thing.entry(each.name),)
+        pieces.append(b",")
+    return b"".join(pieces[:-1])

@@ -17,7 +17,7 @@ from mcpd.catalog.tool import Catalog, Feature, Tool
 from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE, wrappers
 from mcpd.changes import Changes
 from mcpd.config.spec import Agent, Config, Server
-from mcpd.entries import Kind, Listed, Listing
+from mcpd.entries import Kind, Listed, Listing, Ready
 from mcpd.policy import rules, shadows
 from mcpd.policy.review import Review
 from mcpd.policy.shadows import Known
@@ -105,6 +105,7 @@ class View:
         offers: Mapping[str, Offer],
         numbers: Iterator[int],
         shown: Mapping[Kind, Listing],
+        ready: Ready,
     ) -> None:
         """`shown`: what was listed last under this key; a listing that has not changed keeps its number."""
         self.key = key
@@ -113,6 +114,7 @@ class View:
         self._agent = agent
         self._numbers = numbers
         self._shown = shown
+        self._ready = ready
         self._listings: dict[Kind, Listing] = {}
         self._natives: dict[tuple[str, str, str], Row] = {}
         self._prompts: dict[str, tuple[Upstream, Prompt]] | None = None
@@ -174,18 +176,18 @@ class View:
         match kind:
             case "tools":
                 entries = [
-                    Listed(name, offer.upstream, tool if self.alone else tool.eased())
+                    Listed(name, offer.upstream, tool if self.alone else _among_others(offer, tool))
                     for name, (offer, tool) in self.rows.places.items()
                     if not withheld(offer, tool)
                 ]
-                return Listing(entries, next(self._numbers), self.warnings, alone=self.alone)
+                return Listing(entries, next(self._numbers), self._ready, self.warnings)
             case "prompts":
                 prompts = [Listed(name, *found) for name, found in self.prompts.items()]
-                return Listing(prompts, next(self._numbers), self._unnamed, alone=self.alone)
+                return Listing(prompts, next(self._numbers), self._ready, self._unnamed)
             case "resources":
-                return Listing([*self._resources()], next(self._numbers), alone=self.alone)
+                return Listing([*self._resources()], next(self._numbers), self._ready)
             case "templates":
-                return Listing([*self._templates()], next(self._numbers), alone=self.alone)
+                return Listing([*self._templates()], next(self._numbers), self._ready)
 
     def _tools(self) -> tuple[Rows, tuple[str, ...]]:
         only = self.key[1]
@@ -288,6 +290,7 @@ class Views:
         """The same by every key asked for: where no server is per project, the root decides nothing."""
         self._before: dict[ViewKey, View] = {}
         self._numbers = itertools.count(1)
+        self._ready = Ready()
 
     def current(self, key: ViewKey) -> View | None:
         """The view, if nothing has changed since it was built."""
@@ -312,6 +315,7 @@ class Views:
             if now != (self._catalog, self._servers):
                 self._catalog, self._servers = now
                 self._put_aside()
+                self._ready.clear()
             place = key if _by_project(fleet, agent, key) else key.rootless
             view = self._views.get(place) or self._build(config, fleet, agent, place)
             if len(self._found) >= KEYS:
@@ -323,7 +327,7 @@ class Views:
         before = self._before.pop(key, None)
         listed = before.shown() if before is not None else {}
         found = offers(fleet, self._trust, self._pins, agent, key)
-        view = View(config, agent, key, found, self._numbers, listed)
+        view = View(config, agent, key, found, self._numbers, listed, self._ready)
         if len(self._views) >= KEPT:
             self._put_aside()
         self._views[key] = view
@@ -338,6 +342,14 @@ class Views:
 
 def _newest(views: dict[ViewKey, View]) -> dict[ViewKey, View]:
     return dict(list(views.items())[-KEPT:])
+
+
+def _among_others(offer: Offer, tool: Tool) -> Tool:
+    """A tool as it is listed beside those of other servers."""
+    if tool.task != "required" and b"U" not in tool.rest:
+        # Looked for at a tenth of the cost of the whole word that `qualify_tool` looks for.
+        return tool
+    return qualify.qualify_tool(tool.eased(), offer.upstream.name)
 
 
 def shown(fleet: Fleet, agent: Agent, key: ViewKey) -> list[Upstream]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mcpd import views
+from mcpd import entries, views
 from mcpd.catalog.prompt import Prompt
 from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.tool import Catalog, read_tools
@@ -489,6 +489,24 @@ def test_pages_have_500_entries(shelf: Shelf) -> None:
     assert sizes == [500, 500, 1]
     assert found == list(view.rows)
     assert view.listing("tools").page(5000, stateless=False) == (b"", None)
+
+
+def test_pages_that_were_joined_are_kept_until_something_changes_and_no_more_than_fit(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "ROOM", 20_000)
+    names = [f"t{number}" for number in range(1001)]
+    shelf.offer("s", catalog(*names[:3]))
+    shelf.offer("t", catalog(*names))
+    small, large = (shelf.view(ANYONE, only).listing("tools") for only in ("s", "t"))
+    assert small.page(0, stateless=False)[0] is small.page(0, stateless=False)[0]
+    assert len(large.page(0, stateless=False)[0]) > 20_000
+    assert large.page(0, stateless=False)[0] is not large.page(0, stateless=False)[0]
+    assert large.page(0, stateless=False) == large.page(0, stateless=False)
+    assert large.page(1000, stateless=False)[0] is large.page(1000, stateless=False)[0]
+    shelf.offer("s", catalog(*names[:2]), args=("other",))
+    now = shelf.view(ANYONE, "s").listing("tools")
+    assert [tool["name"] for tool in json.loads(b"[" + now.page(0, stateless=False)[0] + b"]")] == names[:2]
 
 
 def test_exactly_one_page_has_no_next(shelf: Shelf) -> None:

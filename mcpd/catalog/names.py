@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
@@ -62,6 +63,7 @@ def clean_server_name(foreign: str) -> str:
     return name
 
 
+@lru_cache(maxsize=1024)
 def prefix(server: str, spelling: Spelling = "server__tool") -> str:
     """What the exported names of a server's tools begin with."""
     flat = server.replace(".", "_")
@@ -78,13 +80,18 @@ def original(server: str, tool: str) -> str:
 
 def export(server: str, tool: str, spelling: Spelling = "server__tool") -> str:
     """The name of a tool towards agents, as long as no other tool has the same (a09, D2)."""
-    name = prefix(server, spelling) + _UNSAFE.sub("_", tool)
+    name = prefix(server, spelling) + _cleaned(tool)
     return name if len(name) <= LONGEST else _suffixed(name, (server, tool))
 
 
 def export_marked(server: str, tool: str, spelling: Spelling) -> str:
     """The name of a tool where another tool would have the same: nobody else's, whatever there is (D2)."""
-    return _suffixed(prefix(server, spelling) + _UNSAFE.sub("_", tool), (server, tool))
+    return _suffixed(prefix(server, spelling) + _cleaned(tool), (server, tool))
+
+
+def _cleaned(tool: str) -> str:
+    # Most names are identifiers, which is seen in a fifth of the time.
+    return tool if tool.isascii() and tool.isidentifier() else _UNSAFE.sub("_", tool)
 
 
 class Assigned(msgspec.Struct, frozen=True):

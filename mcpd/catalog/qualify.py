@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from mcpd.catalog.blocks import BLOCKS, UNREADABLE, with_member
 from mcpd.catalog.content import Bounded
 from mcpd.catalog.members import split_members
+from mcpd.catalog.tool import Tool
 from mcpd.errors import Failure
 from mcpd.protocol.arrays import elements
 
@@ -50,20 +51,21 @@ def unqualified(server: str, uri: str) -> str:
     return found[1] if found is not None and found[0] == server else uri
 
 
-def qualify_tool(entry: bytes, server: str) -> bytes:
-    """A tool's entry whose view (MCP Apps, 5.17) has a URI as agents see it: it is read as a resource.
+def qualify_tool(tool: Tool, server: str) -> Tool:
+    """A tool whose view (MCP Apps, 5.17) has a URI as agents see it: it is read as a resource.
 
     Both spellings are known: `_meta.ui.resourceUri`, and `_meta["ui/resourceUri"]` before it.
     """
-    if b"esourceUri" not in entry:
-        return entry
+    if b"esourceUri" not in tool.rest:
+        return tool
+    entry = b"{" + tool.rest + b"}"
     meta = split_members(entry).get("_meta", b"")
     changed = _with_uri(meta, "ui/resourceUri", server)
     view = split_members(changed).get("ui", b"") if changed[:1] == b"{" else b""
     inner = _with_uri(view, "resourceUri", server)
     if inner != view:
         changed = with_member(changed, "ui", inner)
-    return entry if changed == meta else with_member(entry, "_meta", changed)
+    return tool if changed == meta else replace(tool, rest=with_member(entry, "_meta", changed)[1:-1])
 
 
 def qualify_content(result: Bounded, server: str) -> Bounded:

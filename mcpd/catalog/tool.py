@@ -33,7 +33,7 @@ from mcpd.catalog.resource import Resource, Template
 from mcpd.catalog.schema import AnyObject, Root, free_schema, object_schema
 
 
-class Annotations(msgspec.Struct, frozen=True, rename="camel"):
+class Annotations(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A tool's hints about itself; untrusted input (b11). None means: not said."""
 
     read_only_hint: bool | None = None
@@ -45,8 +45,8 @@ class Annotations(msgspec.Struct, frozen=True, rename="camel"):
 TaskSupport = Literal["forbidden", "optional", "required"]
 
 
-class Tool(msgspec.Struct, frozen=True):
-    """One tool of one server."""
+class Tool(msgspec.Struct, frozen=True, gc=False):
+    """One tool of one server. Nothing in it leads back to it, so that no collection looks at 10,000."""
 
     name: str
     """The server's own name, exactly."""
@@ -70,12 +70,16 @@ class Tool(msgspec.Struct, frozen=True):
 
     def entry(self, name: str, *, stateless: bool = False) -> bytes:
         """The definition as JSON text under the given name, for an agent of either era."""
-        text = b'{"name":' + msgspec.json.encode(name)
-        if self.rest:
-            text += b"," + self.rest
-        if self.output and self.output[stateless]:
-            text += b',"outputSchema":' + self.output[stateless]
-        return text + b"}"
+        return b"".join(self.pieces(name, stateless))
+
+    def pieces(self, name: str, stateless: bool) -> tuple[bytes, ...]:
+        """The same in pieces, for those who join many."""
+        quoted = msgspec.json.encode(name)
+        if self.rest and not self.output:
+            return b'{"name":', quoted, b",", self.rest, b"}"
+        rest = (b",", self.rest) if self.rest else ()
+        output = self.output[stateless] if self.output else b""
+        return b'{"name":', quoted, *rest, *((b',"outputSchema":', output) if output else ()), b"}"
 
     def eased(self) -> Tool:
         """The same as it is shown where mcpd itself follows a task that the tool insists on (8.2), so that

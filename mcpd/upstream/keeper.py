@@ -172,10 +172,10 @@ class Keeper:
         self._parts = dict(parts)
         self._expires = {method: began + part.ttl for method, part in parts.items()}
         catalog = assemble(connection, parts, self._redact)
-        await self._examine(catalog)
-        for name, pace in self._paces.items():
         if catalog == self.catalog:
             catalog = self.catalog
+        await self._examine(catalog)
+        for name, pace in self._paces.items():
             pace.end(begun[name], changed=self.catalog is None or _differs(name, before, catalog))
             if any(parts[method].failed for method in LISTS[name] if method in parts):
                 # It gets a second chance in its own time, nobody waits for it.
@@ -211,11 +211,11 @@ class Keeper:
                 else:
                     # It takes its time; the loop is for others meanwhile.
                     await trio.to_thread.run_sync(store)
+                    await trio.to_thread.run_sync(memory.give_back)
         finally:
             self._storing = False
 
     async def keep(self, server: Server, connection: Connection) -> None:
-                    await trio.to_thread.run_sync(memory.give_back)
         """Fetch again after notices: of each primitive one refetch running, one waiting, storms paced.
         Until cancelled, or the connection is lost."""
         self._connection = connection

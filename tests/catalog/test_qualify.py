@@ -21,6 +21,7 @@ from mcpd.catalog.qualify import (
     split,
     unqualified,
 )
+from mcpd.catalog.tool import Tool, read_tools
 from mcpd.errors import Failure
 
 servers = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,31}", fullmatch=True).filter(
@@ -89,9 +90,11 @@ def test_clients_that_want_a_url_take_it(server: str, uri: str) -> None:
 def test_the_view_of_a_tool_has_a_uri_that_can_be_read() -> None:
     """MCP Apps: the host reads it with resources/read (5.17)."""
     meta = {"ui": {"resourceUri": "ui://x", "visibility": ["app"]}, "ui/resourceUri": "ui://y", "a/b": 1}
-    entry = {"name": "s__t", "inputSchema": {"type": "object"}, "_meta": meta}
-    assert json.loads(qualify_tool(json.dumps(entry).encode(), "s")) == {
+    entry = {"name": "t", "inputSchema": {"type": "object"}, "_meta": meta}
+    (tool,), _ = read_tools([json.dumps(entry).encode()])
+    assert json.loads(qualify_tool(tool, "s").entry("s__t")) == {
         **entry,
+        "name": "s__t",
         "_meta": {
             "ui": {"resourceUri": "mcpd://s/ui://x", "visibility": ["app"]},
             "ui/resourceUri": "mcpd://s/ui://y",
@@ -101,18 +104,19 @@ def test_the_view_of_a_tool_has_a_uri_that_can_be_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry",
+    "rest",
     [
-        b'{"name":"t","inputSchema":{"type":"object"}}',
-        b'{"name":"t","inputSchema":{"properties":{"resourceUri":{}}}, "_meta":{}}',
-        b'{"name":"t","inputSchema":{"properties":{"resourceUri":{}}}}',
-        b'{"name":"t","_meta":{"ui":"resourceUri"}}',
-        b'{"name":"t","_meta":{"ui":{"resourceUri":7},"ui/resourceUri":null}}',
-        b'{"name":"t","_meta":"resourceUri"}',
+        b'"inputSchema":{"type":"object"}',
+        b'"inputSchema":{"properties":{"resourceUri":{}}}, "_meta":{}',
+        b'"inputSchema":{"properties":{"resourceUri":{}}}',
+        b'"_meta":{"ui":"resourceUri"}',
+        b'"_meta":{"ui":{"resourceUri":7},"ui/resourceUri":null}',
+        b'"_meta":"resourceUri"',
     ],
 )
-def test_an_entry_without_a_view_is_the_same_text(entry: bytes) -> None:
-    assert qualify_tool(entry, "s") is entry
+def test_a_tool_without_a_view_is_the_same(rest: bytes) -> None:
+    tool = Tool("t", rest)
+    assert qualify_tool(tool, "s") is tool
 
 
 # ------------------------------------------------------------------- in results

@@ -58,10 +58,10 @@ async def _list(session: Session, request: Request, kind: Kind) -> bytes:
     if shown is None:
         raise Failure("invalid_params", "unknown or outdated cursor", hint="list from the start again")
     entries, following = shown.page(start, request.stateless)
-    members = MEMBERS[kind] + entries + b"]"
+    members = [MEMBERS[kind], entries, b"]"]
     if following is not None:
         mark = cursors.make(session.broker.secret, session.id, shown.number, following)
-        members += b',"nextCursor":' + jsonrpc.quoted(mark)
+        members += (b',"nextCursor":', jsonrpc.quoted(mark))
     if request.stateless:
-        members += b"," + LIST_CACHING
-    return dialect.own_result(members, request.stateless)
+        members += (b",", LIST_CACHING)
+    return dialect.own_result(b"".join(members), request.stateless)
