@@ -29,6 +29,8 @@ class Host(Agent):
     """An agent whose user accepts every form, with the content that the scenario gives."""
 
     content: Json
+    offered: Json
+    """What mcpd has declared to it."""
 
     async def take(self, message: Json) -> None:
         if message.get("method") == "elicitation/create" and "id" in message:
@@ -104,10 +106,12 @@ async def call_test_reconnection(host: Host, context: Json) -> None:
 async def use_all_lists(host: Host, context: Json) -> None:
     for tool in await host.everything("tools/list", "tools"):
         await host.use(tool["name"])
-    for resource in await host.everything("resources/list", "resources"):
-        await host.request("resources/read", {"uri": resource["uri"]})
-    for prompt in await host.everything("prompts/list", "prompts"):
-        await host.request("prompts/get", {"name": prompt["name"]})
+    if "resources" in host.offered:
+        for resource in await host.everything("resources/list", "resources"):
+            await host.request("resources/read", {"uri": resource["uri"]})
+    if "prompts" in host.offered:
+        for prompt in await host.everything("prompts/list", "prompts"):
+            await host.request("prompts/get", {"name": prompt["name"]})
 
 
 async def make_given_calls(host: Host, context: Json) -> None:
@@ -182,10 +186,13 @@ async def drive(daemon: Daemon, scenario: str, revision: str, context: Json) -> 
 async def greet(host: Host, revision: str) -> None:
     if revision >= "2026-07-28":
         host.modern = True
+        host.offered = (await host.request("server/discover"))["capabilities"]
         return
     info = {"name": "conformance", "version": "1"}
     hello = {"protocolVersion": revision, "capabilities": CAPABILITIES, "clientInfo": info}
-    assert (await host.request("initialize", hello))["protocolVersion"] == revision
+    answer = await host.request("initialize", hello)
+    assert answer["protocolVersion"] == revision
+    host.offered = answer["capabilities"]
     await host.send("notifications/initialized")
 
 
