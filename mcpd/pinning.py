@@ -64,26 +64,33 @@ def _meant(row: Row) -> Iterator[tuple[Place, bytes]]:
     yield from definitions(offered)
 
 
-def pin_all(broker: Broker, name: str, why: str) -> None:
-    """Pin all that a server offers now and nothing keeps from agents: it is trusted from now on.
+async def pin_all(broker: Broker, server: Server, catalog: Catalog, why: str) -> None:
+    """Pin all that a server offers and nothing keeps from agents, some at a time: it is to be trusted.
 
-    Raises Failure `not_writable`.
+    Whatever the server says meanwhile, this is what a person meant. Raises Failure `not_writable`.
     """
-    upstream = broker.fleet.find(name)
-    server, catalog = upstream.definition, upstream.catalog
-    if isinstance(server, Server) and catalog is not None:
-        review = broker.pins.review(server, catalog, trusted=broker.trust.trusted(server))
-        pinned = broker.pins.put(server, _unseen(broker, server, review))
+    await broker.pins.examine(server, catalog, trusted=True)
+    unseen = _unseen(broker, server, broker.pins.review(server, catalog, trusted=True))
+    for at in range(0, len(unseen), _AT_ONCE):
+        await trio.lowlevel.checkpoint()
+        had = broker.pins.of(server)
+        # What a person has accepted meanwhile stays.
+        pinned = broker.pins.put(server, [each for each in unseen[at : at + _AT_ONCE] if each[0] not in had])
         for place, pin in pinned.items():
             record(broker, server, place, pin.digest, "pinned", why)
+    await broker.pins.examine(server, catalog, trusted=True)
+
+
+#: Definitions that are pinned before others have a turn: 5 ms.
+_AT_ONCE: Final = 100
 
 
 def _unseen(broker: Broker, server: Server, review: Review) -> list[tuple[Place, bytes]]:
     had = broker.pins.of(server)
     return [
         (place, definition)
-        for place, definition in definitions(review.live)
-        if place not in had and place not in review.findings
+        for place, definition in definitions(review.live, had)
+        if place not in review.findings
     ]
 
 

@@ -13,6 +13,7 @@ from mcpd import applying, pinning
 from mcpd.api.masks import mask_url
 from mcpd.api.servers import Destination, Review
 from mcpd.broker import Broker
+from mcpd.catalog.tool import Catalog
 from mcpd.config import accepted as terms
 from mcpd.config.spec import Server
 from mcpd.errors import Failure
@@ -34,8 +35,10 @@ async def trust(broker: Broker, name: str) -> None:
         server = _trustable(broker, name)
         if server.destination != destination:
             raise Failure("refused", f'cannot trust "{name}": it was changed meanwhile', server=name)
+        # First, since what a trusted server says that is not pinned yet counts as new.
+        await pinning.pin_all(broker, server, upstream.catalog or Catalog(), "the server is trusted")
+        _trustable(broker, name)  # its launcher may have been found to start something else meanwhile
         broker.trust.trust(server)
-        pinning.pin_all(broker, name, "the server is trusted")
         _decided_anew(broker, name)
 
 

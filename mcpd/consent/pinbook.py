@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -16,7 +16,11 @@ from mcpd.consent.store import Statement, Store
 from mcpd.policy import pins
 from mcpd.policy.review import Pin, Pins, Place, Review, is_small, review
 
-_PUT: Final = "insert or replace into pins values (?, ?, ?, ?, ?, ?, ?)"
+_PUT: Final = "insert or replace into pins values "
+_ROW: Final = "(?, ?, ?, ?, ?, ?, ?)"
+#: Pins of one statement: SQLite gives the interpreter's lock up with each, and beside a thread that writes
+#: the journal the loop would have to wait for it each time. Older ones know no more than 999 values.
+_ROWS: Final = 100
 _DROP: Final = "delete from pins where server = ?"
 
 #: Reviews kept of a server and destination: instances of one server may differ in what they offer.
@@ -75,18 +79,25 @@ class PinBook:
     def review(self, server: Server, catalog: Catalog, *, trusted: bool) -> Review:
         """The catalogue beside its pins; made once for each, and then only looked up."""
         filed = _filed(server)
-        for made in self._reviews.get(filed, ()):
-            if made.counts and made.trusted == trusted and made.review.live is catalog:
-                return made.review
+        if (known := self._made(filed, catalog, trusted=trusted)) is not None:
+            return known
         past = self._past(filed)
         made = _Made(trusted, review(catalog, self.of(server), trusted=trusted, past=past))
         return self._keep(filed, made).review
 
+    def _made(self, filed: Filed, catalog: Catalog, *, trusted: bool) -> Review | None:
+        """Trust decides about what had to be compared alone."""
+        for made in self._reviews.get(filed, ()):
+            same = made.trusted == trusted or not made.review.compared
+            if made.counts and same and made.review.live is catalog:
+                return made.review
+        return None
+
     async def examine(self, server: Server, catalog: Catalog, *, trusted: bool) -> None:
-        """Make the review of a catalogue that is to be published, in a thread where that takes long: nobody
-        has to wait for it then. To be called in the trio thread."""
+        """Make the review of a catalogue that is to be published, or to be trusted, in a thread where that
+        takes long: nobody has to wait for it then. To be called in the trio thread."""
         filed, seen, past = _filed(server), self.of(server), self._past(_filed(server))
-        if is_small(catalog, seen, past):
+        if self._made(filed, catalog, trusted=trusted) is not None or is_small(catalog, seen, past):
             return
         work = partial(review, catalog, dict(seen), trusted=trusted, past=past)
         stamp = self._stamp
@@ -146,13 +157,11 @@ class PinBook:
     def _put(self, server: Server, new: Mapping[Place, Pin]) -> None:
         filed = _filed(server)
         if new:
-            statements: list[Statement] = [
-                (
-                    _PUT,
-                    (*filed, *place, pin.digest, pin.definition.decode("utf-8", "replace"), pin.pinned_at),
-                )
+            rows = [
+                (*filed, *place, pin.digest, pin.definition.decode("utf-8", "replace"), pin.pinned_at)
                 for place, pin in new.items()
             ]
+            statements = [_inserted(rows[at : at + _ROWS]) for at in range(0, len(rows), _ROWS)]
             self._store.write(f'pin definitions of server "{server.name}"', *statements)
             self._pins.setdefault(filed, {}).update(new)
             self._stamp += 1
@@ -170,6 +179,10 @@ class PinBook:
         self._pins = {filed: each for filed, each in self._pins.items() if filed.server != name}
         self._reviews = {filed: each for filed, each in self._reviews.items() if filed.server != name}
         self._store.write(f'forget what is pinned for "{name}"', (_DROP, (name,)))
+
+
+def _inserted(rows: Sequence[tuple[object, ...]]) -> Statement:
+    return _PUT + ", ".join([_ROW] * len(rows)), [value for row in rows for value in row]
 
 
 def _pinned(now: float, seen: Iterable[tuple[Place, bytes]]) -> dict[Place, Pin]:

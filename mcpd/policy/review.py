@@ -7,7 +7,7 @@ hidden or encoded (search-and-leaks reference 3.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -105,21 +105,19 @@ def entry_of(kind: Kind, thing: Tool | Prompt | Template) -> tuple[Place, bytes]
     return Place(kind, thing.uri_template), thing.entry(thing.uri_template)
 
 
-def definitions(catalog: Catalog) -> Iterator[tuple[Place, bytes]]:
-    """All definitions of a catalogue that are pinned."""
-    for _, place, live in _all(catalog):
-        yield place, live
-
-
-def _all(catalog: Catalog) -> Iterator[tuple[Tool | Prompt | Template | None, Place, bytes]]:
-    if catalog.instructions:
-        yield None, INSTRUCTIONS, pins.instructions_entry(catalog.instructions)
+def definitions(catalog: Catalog, without: Container[Place] = ()) -> Iterator[tuple[Place, bytes]]:
+    """All definitions of a catalogue that can be pinned, but for those at the places that are named."""
+    if catalog.instructions and INSTRUCTIONS not in without:
+        yield INSTRUCTIONS, pins.instructions_entry(catalog.instructions)
     for tool in catalog.tools:
-        yield tool, *entry_of("tool", tool)
+        if Place("tool", tool.name) not in without:
+            yield entry_of("tool", tool)
     for prompt in catalog.prompts:
-        yield prompt, *entry_of("prompt", prompt)
+        if Place("prompt", prompt.name) not in without:
+            yield entry_of("prompt", prompt)
     for template in catalog.templates:
-        yield template, *entry_of("template", template)
+        if Place("template", template.uri_template) not in without:
+            yield entry_of("template", template)
 
 
 INSTRUCTIONS: Final = Place("instructions", "")
@@ -127,20 +125,30 @@ INSTRUCTIONS: Final = Place("instructions", "")
 
 #: Bytes of definitions that are compared while others wait: 10 ms of the worst that can be in them.
 SMALL: Final = 16 * 1024
+#: Tools that are looked at in a review while others wait: 5 ms, if all are as they were.
+FEW: Final = 1000
 
 
 def is_small(catalog: Catalog, seen: Pins, past: Sequence[Review] = ()) -> bool:
     """Whether a review takes so little that nobody needs to be let by meanwhile."""
+    tools = [tool for tool in catalog.tools if not _is_new(tool, seen)]
+    if len(tools) > FEW:
+        return False
     left = SMALL
-    for thing, place, live in _all(catalog):
+    for place, live in definitions(replace(catalog, tools=tuple(tools))):
         pin = seen.get(place)
-        if (pin is None and isinstance(thing, Tool) and thing.plain) or (pin and pin.definition == live):
+        if pin and pin.definition == live:
             continue
         if _known(past, place, live, pin) is None:
             left -= len(live)
             if left < 0:
                 return False
     return True
+
+
+def _is_new(tool: Tool, seen: Pins) -> bool:
+    """Whether nobody has seen it, and nothing in it needs to be: most tools of most servers."""
+    return tool.plain and not (seen and Place("tool", tool.name) in seen)
 
 
 def _known(past: Sequence[Review], place: Place, live: bytes, pin: Pin | None) -> Compared | None:
@@ -193,7 +201,7 @@ class _Reviewer:
         self.differs = False
 
     def tool(self, tool: Tool) -> Tool | None:
-        if not self._seen and tool.plain:
+        if _is_new(tool, self._seen):
             return tool
         place, live = entry_of("tool", tool)
         finding, approved = self._look(place, live, tool)

@@ -51,6 +51,13 @@ def test_pins_outlive_the_daemon(store: Store, path: Path) -> None:
     assert again.review(SERVER, catalog(), trusted=True).pinned == {"add"}
 
 
+def test_as_many_as_there_are_at_once(store: Store, path: Path) -> None:
+    book = PinBook(store)
+    new = book.put(SERVER, definitions(many("x", 250)))
+    assert len(new) == 250
+    assert PinBook(Store(path)).of(SERVER) == new
+
+
 def test_only_what_is_new_or_different_is_written(store: Store) -> None:
     times = iter([1.0, 2.0, 3.0])
     book = PinBook(store, lambda: next(times))
@@ -138,6 +145,32 @@ async def test_what_was_pinned_while_others_compared_counts(store: Store, real_c
         await trio.lowlevel.checkpoint()
         book.put(SERVER, definitions(live))
     assert book.review(SERVER, live, trusted=False).findings == {}
+
+
+async def test_trust_decides_about_what_had_to_be_compared_alone(store: Store) -> None:
+    """So of 10,000 tools that are as they were nothing is looked at again when their server is trusted."""
+    book = PinBook(store)
+    live = catalog()
+    book.put(SERVER, definitions(live))
+    assert book.review(SERVER, live, trusted=False) is book.review(SERVER, live, trusted=True)
+    other = catalog("Subtracts.")
+    reviews = [book.review(SERVER, other, trusted=trusted) for trusted in (False, True)]
+    assert reviews[0] is not reviews[1]
+    assert [review.live for review in reviews] == [other, other]
+
+
+async def test_what_was_examined_is_not_examined_again(store: Store, real_clock: None) -> None:
+    book = PinBook(store)
+    live = many("same", 2000)
+    book.put(SERVER, definitions(live))
+    await book.examine(SERVER, live, trusted=False)
+    made = book.review(SERVER, live, trusted=False)
+    assert made.pinned == {tool.name for tool in live.tools}
+    await book.examine(SERVER, live, trusted=True)
+    assert book.review(SERVER, live, trusted=True) is made
+    book.put(SERVER, definitions(catalog()))
+    await book.examine(SERVER, live, trusted=False)
+    assert book.review(SERVER, live, trusted=False) is not made, "something was pinned since"
 
 
 async def test_a_server_that_always_says_something_else_fills_no_memory(
