@@ -125,8 +125,7 @@ async def _reach(upstream: Upstream) -> None:
 
 def known_tool(broker: Broker, key: ViewKey, name: str) -> Row | None:
     """The tool, if it can be said without waiting: nothing has changed since the last look (a22)."""
-    view = broker.views.current(key)
-    row = view.rows.find(name) if view is not None else None
+    row = broker.views.row(key, name)
     return None if row is None or row.upstream.stale else row
 
 

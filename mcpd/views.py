@@ -60,7 +60,8 @@ class Rows(Mapping[str, Row]):
         self.places = places
         """What each is a row of, in the order of the listing."""
         self._of = (key, agent, config)
-        self._made: dict[str, Row] = {}
+        self.made: dict[str, Row] = {}
+        """Those that were asked for."""
         self._names: dict[names.Pair, str] | None = None
 
     def of(self, server: str, tool: str) -> Row | None:
@@ -74,18 +75,13 @@ class Rows(Mapping[str, Row]):
 
     def __getitem__(self, name: str) -> Row:
         """Raises KeyError."""
-        row = self._made.get(name)
+        row = self.made.get(name)
         if row is None:
             offer, tool = self.places[name]
             key, agent, config = self._of
             kind = Wrapper if tool.wraps else Row
-            row = self._made[name] = kind(key, name, agent, offer, tool, config)
+            row = self.made[name] = kind(key, name, agent, offer, tool, config)
         return row
-
-    def find(self, name: str) -> Row | None:
-        """The same where there is one: what every call asks."""
-        row = self._made.get(name)
-        return row if row is not None or name not in self.places else self[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.places)
@@ -270,12 +266,6 @@ class View:
             self._natives[place] = row
         return row
 
-    def holds(self, row: Row) -> bool:
-        """Whether the row is one of this very view."""
-        if isinstance(row, Native):
-            return self._natives.get((row.upstream.name, row.tool.name, row.method)) is row
-        return self.rows.find(row.name) is row
-
 
 class Views:
     """The cache of views, by what decides them. `changes` says when they are out of date."""
@@ -302,10 +292,19 @@ class Views:
             self._put_aside(lambda view: view.ended)
         return self._found.get(key)
 
+    def row(self, key: ViewKey, name: str) -> Row | None:
+        """The row of a tool in the current view; None also where there is no such view."""
+        view = self.current(key)
+        if view is None:
+            return None
+        made = view.rows.made.get(name)
+        return made if made is not None else view.rows.get(name)
+
     def holds(self, row: Row) -> bool:
         """Whether the row is still what was decided on, under the same rules (DESIGN 6)."""
         view = self.current(row.key)
-        return view is not None and view.holds(row)
+        # Each view has offers of its own.
+        return view is not None and view.offers.get(row.upstream.name) is row.offer
 
     def get(self, config: Config, fleet: Fleet, agent: Agent, key: ViewKey) -> View:
         """The view that is true now. `key` must belong to `agent`."""

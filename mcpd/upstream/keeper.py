@@ -85,6 +85,8 @@ class Keeper:
         self._expires: dict[List, float] = {}
         """Until when each list is fresh, as the server says (trio clock)."""
         self._paces = {name: Pace() for name in LISTS}
+        self.tools = self._paces["tools"]
+        """The pace of the tools' list, which every call looks at."""
         self._to_store: Catalog | None = None
         self._storing = False
         self._listener = Listener(self.changed, remark)

@@ -162,7 +162,7 @@ class Upstream:
     @property
     def stale(self) -> bool:
         """The tools are not what they were, and the refetch is not through yet."""
-        return self.stale_in("tools")
+        return self._keeper.tools.stale
 
     def stale_in(self, primitive: Primitive) -> bool:
         """The same of all lists of one primitive."""
