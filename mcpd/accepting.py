@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -28,13 +28,12 @@ from mcpd.catalog.tool import Catalog
 from mcpd.config.spec import Server
 from mcpd.errors import Failure
 from mcpd.policy import pins, poison, shadows
-from mcpd.policy.review import Finding, Pin, Place, Review, definitions
+from mcpd.policy.review import Finding, Pin, Pins, Place, Review, definitions
 from mcpd.policy.schemas import Change
-from mcpd.policy.shadows import Known
 from mcpd.policy.textdiff import whole_diff, word_diff
 from mcpd.rows import description
 from mcpd.upstream.upstream import Upstream
-from mcpd.views import all_tools
+from mcpd.views import all_tools, catalogs
 
 #: Entries of one listing answer (b24).
 PAGE: Final = 500
@@ -55,10 +54,16 @@ def waiting(broker: Broker) -> Iterator[tuple[str, int]]:
             yield upstream.name, held
 
 
-def list_pins(broker: Broker, name: str) -> PinList:
+async def list_pins(broker: Broker, name: str) -> PinList:
     """Raises Failure `no_such_server`."""
     chosen = [broker.fleet.find(name)] if name else broker.fleet.all()
-    found = [info for upstream in chosen for info in _infos(broker, upstream, new=bool(name))]
+    shown = [each for upstream in chosen if (each := _shown(broker, upstream)) is not None]
+    # A server may have 10,000.
+    return await trio.to_thread.run_sync(_list_pins, shown, bool(name))
+
+
+def _list_pins(shown: Iterable[_Shown], new: bool) -> PinList:
+    found = [info for each in shown for info in _infos(each, new=new)]
     found.sort(key=lambda info: (_ORDER[info.state], info.server, info.kind, info.name))
     return PinList(tuple(found[:PAGE]), len(found[PAGE:]))
 
@@ -72,10 +77,11 @@ async def flagged(broker: Broker, name: str) -> FlaggedPins:
     if review is None:
         return FlaggedPins((), 0)
     # One definition takes up to 40 ms.
-    return await trio.to_thread.run_sync(_flagged, name, review.live, all_tools(broker.fleet))
+    return await trio.to_thread.run_sync(_flagged, name, review.live, catalogs(broker.fleet))
 
 
-def _flagged(name: str, catalog: Catalog, others: Mapping[str, tuple[Known, ...]]) -> FlaggedPins:
+def _flagged(name: str, catalog: Catalog, offered: Sequence[tuple[str, Catalog]]) -> FlaggedPins:
+    others = all_tools(offered)
     found: list[Flagged] = []
     more = 0
     for place, live in definitions(catalog):
@@ -156,9 +162,9 @@ def accept(broker: Broker, by: Caller, wanted: AcceptPins, proof: str = "") -> A
     broker.changes.publish("servers", server.name)
     broker.approvals.supersede(server.name)
     chosen = frozenset(places)
-    return Accepted(
-        tuple(info for info in _infos(broker, upstream, new=True) if Place(info.kind, info.name) in chosen)
-    )
+    shown = _shown(broker, upstream)
+    assert shown is not None
+    return Accepted(tuple(info for info in _infos(shown, new=True) if Place(info.kind, info.name) in chosen))
 
 
 def _reviewed(broker: Broker, upstream: Upstream) -> Review | None:
@@ -168,19 +174,33 @@ def _reviewed(broker: Broker, upstream: Upstream) -> Review | None:
     return broker.pins.review(server, catalog or Catalog(), trusted=broker.trust.trusted(server))
 
 
-def _infos(broker: Broker, upstream: Upstream, *, new: bool) -> Iterator[PinInfo]:
+class _Shown(NamedTuple):
+    """A server's definitions and pins, as they were at one moment."""
+
+    server: str
+    review: Review
+    had: Pins
+    known: bool
+    """What it offers is known, so that the rest is gone."""
+
+
+def _shown(broker: Broker, upstream: Upstream) -> _Shown | None:
     server, review = upstream.definition, _reviewed(broker, upstream)
     if review is None or not isinstance(server, Server):
-        return
-    had = broker.pins.of(server)
+        return None
+    return _Shown(upstream.name, review, dict(broker.pins.of(server)), upstream.catalog is not None)
+
+
+def _infos(shown: _Shown, *, new: bool) -> Iterator[PinInfo]:
+    server, review, had, known = shown
     there = set()
     for place, _ in definitions(review.live):
         there.add(place)
         if new or place in had or place in review.findings:
-            yield _info(upstream.name, place, had.get(place), review.findings.get(place))
+            yield _info(server, place, had.get(place), review.findings.get(place))
     for place, pin in had.items():
-        if place not in there and upstream.catalog is not None:
-            yield _info(upstream.name, place, pin, None, gone=True)
+        if place not in there and known:
+            yield _info(server, place, pin, None, gone=True)
 
 
 def _info(

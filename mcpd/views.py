@@ -7,7 +7,7 @@ done per change). All but the tools' names is made when first asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Protocol
 
@@ -367,7 +367,7 @@ def shown(fleet: Fleet, agent: Agent, key: ViewKey) -> list[Upstream]:
 def offers(fleet: Fleet, trust: Trust, pins: Reviews, agent: Agent, key: ViewKey) -> dict[str, Offer]:
     """Those of them whose catalogue is known, by name, each by the instance that the agent uses there."""
     found: dict[str, Offer] = {}
-    others = cache(partial(all_tools, fleet))
+    others = cache(lambda: all_tools(catalogs(fleet)))
     for main in shown(fleet, agent, key):
         upstream = fleet.at(main, agent.name, key.root) if main.catalog is not None else main
         catalog = upstream.catalog
@@ -380,13 +380,17 @@ def offers(fleet: Fleet, trust: Trust, pins: Reviews, agent: Agent, key: ViewKey
     return found
 
 
-def all_tools(fleet: Fleet) -> Mapping[str, tuple[Known, ...]]:
+def catalogs(fleet: Fleet) -> list[tuple[str, Catalog]]:
+    """What all servers offer at this moment."""
+    return [(main.name, main.catalog) for main in fleet.all() if main.catalog is not None]
+
+
+def all_tools(offered: Iterable[tuple[str, Catalog]]) -> Mapping[str, tuple[Known, ...]]:
     """The tools of all servers, whoever may use them: what looks like one of them is to be told (n18)."""
     return shadows.by_name(
-        Known(main.name, tool.name, partial(described, tool))
-        for main in fleet.all()
-        if main.catalog is not None
-        for tool in main.catalog.tools
+        Known(server, tool.name, partial(described, tool))
+        for server, catalog in offered
+        for tool in catalog.tools
     )
 
 

@@ -9,7 +9,7 @@ from mcpd.control.operator import Operator
 
 
 async def list_pins(operator: Operator, params: ListPins) -> PinList:
-    return accepting.list_pins(operator.broker, params.server)
+    return await accepting.list_pins(operator.broker, params.server)
 
 
 async def flags(operator: Operator, params: ServerName) -> FlaggedPins:
