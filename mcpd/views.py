@@ -193,7 +193,8 @@ class View:
                 found[server, tool.name] = (offer, tool)
             for tool in () if only else wrappers(offer.catalog):
                 found.setdefault((server, tool.name), (offer, tool))
-        allowed = [pair for pair in found if may_use(self._agent, *pair)]
+        whole = {server for server in self.offers if rules.may_use_whole(self._agent, server)}
+        allowed = [pair for pair in found if pair[0] in whole or may_use(self._agent, *pair)]
         if only:
             assigned = names.Assigned({tool: (server, tool) for server, tool in allowed})
         else:

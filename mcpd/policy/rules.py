@@ -252,6 +252,16 @@ def barred(agent: AgentFacts, spellings: Sequence[str]) -> str:
     return "allowed_tools of the agent has no name or pattern for it (D11)"
 
 
+def may_use_whole(agent: AgentFacts, server: str) -> bool:
+    """Whether an agent may use every tool that the server has or could come to have, so that none of 10,000
+    needs to be asked for. It may say no too often, and never yes."""
+    heads = (original(server, ""), prefix(server, agent.spelling))
+    if any(_reaches(pattern, head) for pattern in agent.denied_tools for head in heads):
+        return False
+    allowed = agent.allowed_tools
+    return allowed is None or any(_covers(pattern, head) for pattern in allowed for head in heads)
+
+
 def may_use_server(agent: AgentFacts, server: str) -> bool:
     """Whether an agent may use any tool that the server has or could come to have.
 

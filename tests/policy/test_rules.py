@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcpd.catalog.names import Spelling, export, original
 from mcpd.catalog.tool import Annotations, Tool, read_tools
 from mcpd.config.spec import Agent, Settings
-from mcpd.policy.rules import Ruling, Subject, barred, may_replay, may_use_server, resolve
+from mcpd.policy.rules import Ruling, Subject, barred, may_replay, may_use_server, may_use_whole, resolve
 from mcpd.policy.terms import (
     APPROVALS,
     RISKS,
@@ -341,6 +341,27 @@ def test_a_server_with_a_usable_tool_is_never_refused(
     who = agent(allowed, denied, spelling)
     if may(who, server, tool):
         assert may_use_server(who, server)
+    else:
+        assert not may_use_whole(who, server)
+
+
+@pytest.mark.parametrize(
+    ("who", "whole"),
+    [
+        (agent(None), True),
+        (agent(("*",)), True),
+        (agent(("git__*", "fs__*")), True),
+        (agent(("mcp_fs_*",), (), "mcp_server_tool"), True),
+        (agent(None, ("git__*",)), True),
+        (agent(()), False),
+        (agent(("fs__read", "fs__write")), False),
+        (agent(None, ("fs__*",)), False),
+        (agent(("*",), ("*__delete_*",)), False),
+        (agent(None, ("mcp_fs_delete",), "mcp_server_tool"), False),
+    ],
+)
+def test_where_no_tool_needs_to_be_asked_for(who: Agent, whole: bool) -> None:
+    assert may_use_whole(who, "fs") is whole
 
 
 @pytest.mark.parametrize(
