@@ -51,6 +51,10 @@ class Host(Protocol):
         """Answer a request whose handler goes on."""
         ...
 
+    def attended(self, on: bytes) -> bool:
+        """Whether somebody reads now what belongs to that request."""
+        ...
+
 
 class Parks(About, Protocol):
     """A request of a stateless agent that can be parked, or brings answers."""
@@ -144,9 +148,11 @@ class Parked:
         self._session.asks.record(call.request, shown, "withdrawn")
 
     def _hurried(self, call: Call) -> None:
-        """Others wait for the server, and whether its agent will come again is not known: it may be dead.
-        One that comes later begins anew."""
-        if call.is_out and call.since + PATIENCE <= trio.current_time():
+        """Others wait for the server, and whether its agent will come again is not known: over HTTP it may be
+        dead. One that comes later begins anew. A process at a socket is seen to be there, perhaps with a
+        person who fills in a form."""
+        there = self._session.attended(call.last)
+        if call.is_out and not there and call.since + PATIENCE <= trio.current_time():
             self._drop(call)
 
     def _give_soon(self, call: Call) -> None:

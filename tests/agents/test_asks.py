@@ -715,6 +715,7 @@ async def test_who_does_not_come_back_holds_others_up_for_half_a_minute(
     async with open_room(home, monkeypatch, s=server) as room:
         await turns_at(room, server)
         dead = await room.agent("a", agree, modern=True)
+        dead.there = False
         state, answers = await state_of(dead)
         other = await room.agent("b", agree)
         began = trio.current_time()
@@ -745,6 +746,19 @@ async def test_who_does_not_read_any_more_holds_nobody_up_either(
         assert [entry.outcome for entry in room.asks(session=silent.session.id)] == ["timed_out"]
 
 
+async def test_a_person_at_a_process_that_is_there_has_ten_minutes(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Asking(elicits)
+    async with open_room(home, monkeypatch, s=server) as room:
+        await turns_at(room, server)
+        slow = await room.agent("a", agree, modern=True)
+        state, answers = await state_of(slow)
+        room.nursery.start_soon((await room.agent("b", agree)).call, "s__do", {})
+        await trio.sleep(300)
+        assert "accept" in text(await slow.request("tools/call", retry(state, answers)))
+
+
 async def test_who_has_just_been_asked_has_its_time(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a minute, however long the others have waited already, and all of it while nobody waits."""
 
@@ -755,6 +769,7 @@ async def test_who_has_just_been_asked_has_its_time(home: Home, monkeypatch: pyt
     async with open_room(home, monkeypatch, s=server) as room:
         await turns_at(room, server)
         slow = await room.agent("a", agree, modern=True)
+        slow.there = False
         state, answers = await state_of(slow)
         await trio.sleep(300)
         other = await room.agent("b", agree)
