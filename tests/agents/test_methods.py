@@ -423,6 +423,20 @@ async def test_only_agents_whose_listing_changed_are_told(home: Home, real_clock
             assert "lively__fresh" in await wide.tools()
 
 
+async def test_those_that_leave_while_others_are_told_are_passed_over(home: Home, real_clock: None) -> None:
+    write_server(home, "tiny", **tiny())
+    async with staged(home) as stage:
+        agents = [await stage.attach() for _ in range(4)]
+        for agent in agents:
+            await agent.tools()
+        stage.broker.fleet.apply(stage.broker.config, frozenset({"tiny"}), {})
+        for agent in agents[1:3]:
+            await agent.stream.aclose()
+        for agent in (agents[0], agents[3]):
+            await agent.notice(CHANGED)
+            assert await agent.tools() == []
+
+
 async def test_a_change_among_very_many_is_still_told(home: Home, real_clock: None) -> None:
     write_server(home, "tiny", **tiny())
     async with staged(home) as stage:
