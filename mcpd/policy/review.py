@@ -110,14 +110,14 @@ def definitions(catalog: Catalog, without: Container[Place] = ()) -> Iterator[tu
     if catalog.instructions and INSTRUCTIONS not in without:
         yield INSTRUCTIONS, pins.instructions_entry(catalog.instructions)
     for tool in catalog.tools:
-        if Place("tool", tool.name) not in without:
-            yield entry_of("tool", tool)
+        if (place := Place("tool", tool.name)) not in without:
+            yield place, tool.entry(tool.name, stateless=True)
     for prompt in catalog.prompts:
-        if Place("prompt", prompt.name) not in without:
-            yield entry_of("prompt", prompt)
+        if (place := Place("prompt", prompt.name)) not in without:
+            yield place, prompt.entry(prompt.name)
     for template in catalog.templates:
-        if Place("template", template.uri_template) not in without:
-            yield entry_of("template", template)
+        if (place := Place("template", template.uri_template)) not in without:
+            yield place, template.entry(template.uri_template)
 
 
 INSTRUCTIONS: Final = Place("instructions", "")
