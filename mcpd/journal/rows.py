@@ -25,6 +25,9 @@ Words: TypeAlias = tuple[object, ...]
 class Redactor(Protocol):
     """Takes out what must not be stored (n17). Called in a worker thread."""
 
+    times_held: int
+    """Another number whenever it takes out something else."""
+
     def text(self, text: str) -> str:
         """The same of a text for people."""
         ...

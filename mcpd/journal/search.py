@@ -69,11 +69,12 @@ def conditions(wanted: QueryJournal) -> tuple[str, list[object]]:
     return " and ".join(parts) or "1", values
 
 
-def ends(connection: sqlite3.Connection, which: str = "1") -> tuple[int, int]:
-    """The smallest and the largest number of those for which an expression is true; (1, 0) for none."""
-    # Asked for together they are looked for in the whole table.
-    end = f"select id from entries where {which} order by id"
-    first, last = connection.execute(f"select ({end} limit 1), ({end} desc limit 1)").fetchone()
+def ends(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The smallest and the largest number; (1, 0) for none."""
+    # Asked for in one query they are looked for in the whole table.
+    first, last = connection.execute(
+        "select (select min(id) from entry), (select max(id) from entry)"
+    ).fetchone()
     return (first, last) if first is not None else (1, 0)
 
 
@@ -131,7 +132,7 @@ def _forward(
 
 
 def _all_older(connection: sqlite3.Connection, low: int, high: int, moment: float) -> bool:
-    [(newest,)] = connection.execute("select max(at) from entries where id >= ? and id < ?", (low, high))
+    [(newest,)] = connection.execute("select max(at) from entry where id >= ? and id < ?", (low, high))
     return newest is not None and newest < moment
 
 

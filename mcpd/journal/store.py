@@ -9,7 +9,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -86,10 +86,16 @@ _INSERT_CONTEXT: Final = (
 )
 CONTEXTS: Final = 2000
 """Contexts that are known again; another that is as good as one before costs some hundred bytes."""
+LONG: Final = 2000
+"""Characters of those: names of arguments may be many, and are not held in memory."""
+NEAR: Final = 20_000
+"""Numbers within which all entries of one context lie, so that whether it has any left is soon seen."""
 
 DAY = 86400.0
 _CHUNK = 20_000
-"""Rows deleted in one transaction."""
+"""Numbers in whose range one transaction deletes."""
+PATIENCE: Final = 0.5
+"""Seconds after which what comes to be written goes before what is too much: it may be waited for."""
 _PLAIN: Final = "kind = 'request' and risk <> 'high'"
 """What goes first when the file is too large."""
 
@@ -118,6 +124,12 @@ class Store:
         self._rows = Rows(b"")
         self._contexts: dict[Words, int] = {}
         """The numbers of those that were written lately."""
+        self._written = 0
+        """Entries since the first of them."""
+        self._held = 0
+        """What the redactor took out then."""
+        self._plain = 0
+        """No plain entry is left before this number."""
         self._inode = 0
         self._tidied = 0.0
 
@@ -158,12 +170,12 @@ class Store:
             for size, statement in _INSERTS.items():
                 while at + size <= len(batch):
                     values = self._values(connection, batch[at : at + size])
-                    last = _execute(connection, statement, values).lastrowid or 0
+                    last = connection.execute(statement, values).lastrowid or 0
                     at += size
             connection.execute("commit")
         except BaseException:
             # Those of this batch are not there.
-            self._contexts.clear()
+            self._forget()
             if connection.in_transaction:
                 connection.execute("rollback")
             raise
@@ -173,6 +185,9 @@ class Store:
         """The values of the rows one after the other."""
         values: list[object] = []
         own, known, redactor = self._rows.own, self._contexts.get, self._redactor
+        if self._written + len(part) > NEAR or (redactor is not None and redactor.times_held != self._held):
+            self._forget()
+        self._written += len(part)
         for entry, arguments in part:
             said = words(entry, arguments)
             number = known(said)
@@ -184,12 +199,27 @@ class Store:
         return values
 
     def _insert_context(self, connection: sqlite3.Connection, said: Words, entry: Entry) -> int:
-        if len(self._contexts) >= CONTEXTS:
-            self._contexts.clear()
-        columns = context(entry, str(said[-1]), self._redactor)
-        number = _execute(connection, _INSERT_CONTEXT, columns).lastrowid or 0
-        self._contexts[said] = number
+        shaped = str(said[-1])
+        columns = context(entry, shaped, self._redactor)
+        try:
+            cursor = connection.execute(_INSERT_CONTEXT, columns)
+        except UnicodeEncodeError:
+            # A path of the file system may hold bytes that are no text. Nothing of the statement is in.
+            texts = {name: as_text(text) for name, text in columns.items() if isinstance(text, str)}
+            cursor = connection.execute(_INSERT_CONTEXT, columns | texts)
+        number = cursor.lastrowid or 0
+        if len(shaped) + len(entry.because) <= LONG:
+            if len(self._contexts) >= CONTEXTS:
+                self._contexts.clear()
+            self._contexts[said] = number
         return number
+
+    def _forget(self) -> None:
+        """Every context is written anew from here on."""
+        self._contexts.clear()
+        self._written = 0
+        if self._redactor is not None:
+            self._held = self._redactor.times_held
 
     def read(self, wanted: QueryJournal) -> Page:
         """One that was deleted is empty. Raises Failure `not_writable` when the file cannot be read."""
@@ -219,7 +249,8 @@ class Store:
         opened = open_database(self.path, SCHEMA, _PRAGMAS, thorough=False)
         [(key,)] = opened.connection.execute("select bytes from key limit 1")
         self._rows = Rows(key)
-        self._contexts.clear()
+        self._plain = 0
+        self._forget()
         self._connection = opened.connection
         self._inode = os.stat(self.path).st_ino
         if opened.set_aside is not None:
@@ -234,7 +265,7 @@ class Store:
 
     def _newest(self, connection: sqlite3.Connection, now: float) -> float:
         """When the last entry was stored, or now if it seems to come from later."""
-        row = connection.execute("select at from entries order by id desc limit 1").fetchone()
+        row = connection.execute("select at from entry order by id desc limit 1").fetchone()
         return min(now, row[0]) if row else now
 
     def _tidy(self, now: float, newest: float, *, due: bool) -> None:
@@ -246,43 +277,55 @@ class Store:
             connection = self._ready()
             if due:
                 self._tidied = now
-                # What has come to be held since is redacted in those that come.
-                self._contexts.clear()
             elif self._excess(connection) <= 0:
                 return
-            self._delete_old(connection, newest)
+            if due and self.keep.days:
+                self._delete_old(connection, newest - self.keep.days * DAY)
+            self._make_room(connection)
+            # As a script: a plain execute() steps once, and each step frees one page.
+            connection.executescript("pragma incremental_vacuum")
         except (sqlite3.Error, OSError, Failure) as error:
             log.warning("cannot delete old entries of the journal: %s", reason(error))
 
-    def _delete_old(self, connection: sqlite3.Connection, newest: float) -> None:
-        if self.keep.days:
-            self._delete(connection, "at < ?", newest - self.keep.days * DAY)
+    def _delete_old(self, connection: sqlite3.Connection, moment: float) -> None:
+        first, last = ends(connection)
+        for low in range(first, last + 1, _CHUNK):
+            self._delete(connection, low, low + _CHUNK, "at < ?", moment)
+
+    def _make_room(self, connection: sqlite3.Connection) -> None:
+        """Delete the oldest until the size is right; what takes too long the next batch goes on with."""
+        until = time.monotonic() + PATIENCE
         # An agent that floods the journal with requests must not thereby be rid of what was decided about it.
         for which in (_PLAIN, "1"):
-            # Rows differ in size, so the share to delete is an estimate that is made again.
-            for _ in range(8):
-                share = self._excess(connection)
-                first, last = ends(connection, which)
-                if share <= 0 or first > last:
-                    break
-                self._delete(connection, f"id <= ? and {which}", first + int((last - first + 1) * share))
-        # As a script: a plain execute() steps once, and each step frees one page.
-        connection.executescript("pragma incremental_vacuum")
+            low, last = ends(connection)
+            if which == _PLAIN and self._plain <= last:
+                low = max(low, self._plain)
+            # The newest stays, so that no number is given twice.
+            while low < last and (share := self._excess(connection)) > 0 and time.monotonic() < until:
+                # Rows differ in size, so the share to delete is an estimate that is made again.
+                high = low + min(_CHUNK, 1 + int((last - low) * share))
+                self._delete(connection, low, high, which)
+                low = high
+                if which == _PLAIN:
+                    self._plain = low
 
-    def _delete(self, connection: sqlite3.Connection, condition: str, value: float) -> None:
-        """Delete in steps, so that a reader or a backup never waits long; then contexts without an entry."""
-        some = False
-        while True:
-            cursor = connection.execute(
-                f"delete from entry where id in (select id from entries where {condition} limit {_CHUNK})",
-                (value,),
-            )
-            some = some or cursor.rowcount > 0
-            if cursor.rowcount < _CHUNK:
-                break
-        if some:
-            self._contexts.clear()
-            connection.execute("delete from context where id not in (select context from entry)")
+    def _delete(
+        self, connection: sqlite3.Connection, low: int, high: int, condition: str, *values: float
+    ) -> None:
+        """Of the entries from `low` to `high`, and the contexts that have no others. In steps, so that a
+        reader or a backup never waits long."""
+        with connection:
+            connection.execute("begin immediate")
+            contexts = "select min(context), max(context) from entry where id >= ? and id < ?"
+            theirs = connection.execute(contexts, (low, high)).fetchone()
+            which = f"select id from entries where id >= ? and id < ? and {condition}"
+            if connection.execute(f"delete from entry where id in ({which})", (low, high, *values)).rowcount:
+                self._forget()
+                connection.execute(
+                    "delete from context where id between ? and ?"
+                    " and id not in (select context from entry where id > ? and id < ?)",
+                    (*theirs, low - NEAR, high + NEAR),
+                )
 
     def _excess(self, connection: sqlite3.Connection) -> float:
         """The share of the rows that must go, so that a tenth of the space is free again."""
@@ -294,19 +337,3 @@ class Store:
         )
         used = (pages - free) * size
         return 1 - 0.9 * self.keep.bytes / used if used > self.keep.bytes else 0.0
-
-
-def _execute(
-    connection: sqlite3.Connection, statement: str, values: Sequence[object] | Mapping[str, object]
-) -> sqlite3.Cursor:
-    try:
-        return connection.execute(statement, values)
-    except UnicodeEncodeError:
-        # A path of the file system may hold bytes that are no text. Nothing of the statement is in.
-        if isinstance(values, Mapping):
-            return connection.execute(statement, {name: _fit(value) for name, value in values.items()})
-        return connection.execute(statement, [_fit(value) for value in values])
-
-
-def _fit(value: object) -> object:
-    return as_text(value) if isinstance(value, str) else value

@@ -54,6 +54,8 @@ class HeldValues:
         self._held: frozenset[Held] = frozenset()
         self._past: dict[Held, None] = {}
         """What was held before, the oldest first."""
+        self.times_held = 0
+        """How often something else has come to be held."""
 
     def __reduce__(self) -> str:
         raise TypeError("what is held is never written anywhere")
@@ -69,6 +71,8 @@ class HeldValues:
         # In one order, so that a value of two names has the same one each time.
         self._engine = Engine([*sorted(held), *self._past])
         self._held = held
+        # Last: what is found under a number is found by that one's engine, or a newer one.
+        self.times_held += 1
 
     def is_clean(self, payload: bytes) -> bool:
         """Whether `arguments` would find nothing, if that can be said at once: of most calls it can."""

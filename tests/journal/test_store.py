@@ -8,6 +8,7 @@ import json
 import sqlite3
 import stat
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from mcpd.api.journal import QueryJournal, Recorded
 from mcpd.config.spec import Settings
 from mcpd.journal import Entry
+from mcpd.journal import store as module
 from mcpd.journal.rows import CHAIN, KEPT
 from mcpd.journal.shape import LARGEST
 from mcpd.journal.store import Keep, Store, kept
@@ -27,13 +29,22 @@ numbers = itertools.count()
 
 
 class Redactor:
-    """One that knows a single value, also with an escape in it."""
+    """One that knows a single value, also with an escape in it, once that is held."""
+
+    times_held = 1
+
+    def __init__(self) -> None:
+        self.held = SECRET
+
+    def hold(self, value: str) -> None:
+        self.held = value
+        self.times_held += 1
 
     def text(self, text: str) -> str:
-        return text.replace(SECRET, "[SECRET]")
+        return text.replace(self.held, "[SECRET]")
 
     def stored(self, text: bytes) -> bytes:
-        return text.replace(SECRET.encode(), b"[SECRET]").replace(
+        return text.replace(self.held.encode(), b"[SECRET]").replace(
             b"\\u0068" + SECRET[1:].encode(), b"[SECRET]"
         )
 
@@ -106,6 +117,29 @@ def test_foreign_texts_pass_the_redactor(tmp_path: Path) -> None:
     assert (found.tool, found.because, found.findings) == ("t [SECRET]", "b [SECRET]", "[SECRET]")
     assert found.shape == '{"[SECRET]":"number"}'
     assert stored(store, entry(server="fs", tool="odd \ud800")).tool == "odd ?"
+    store.close()
+
+
+def test_what_comes_to_be_held_is_redacted_from_then_on_in_what_repeats_too(tmp_path: Path) -> None:
+    redactor = Redactor()
+    store = Store(tmp_path / "j.db", Keep(), redactor)
+    store.open()
+    again = entry(tool="t later", because="b later"), b'{"later":1}'
+    assert stored(store, *again).tool == "t later"
+    redactor.hold("later")
+    found = stored(store, *again)
+    assert (found.tool, found.because, found.shape) == ("t [SECRET]", "b [SECRET]", '{"[SECRET]":"number"}')
+    store.close()
+
+
+@pytest.mark.parametrize("redactor", [None, Redactor()])
+def test_no_text_keeps_an_entry_out_of_the_file(tmp_path: Path, redactor: Redactor | None) -> None:
+    """A path may hold bytes that are no text, and Python has surrogates for them."""
+    store = Store(tmp_path / "j.db", Keep(), redactor)
+    texts = [name for name, kind in Recorded.__annotations__.items() if kind == "str"]
+    said = {name: f"{name} \udcff\0" for name in texts if name not in ("digest", "shape", "arguments")}
+    found = stored(store, entry(**said))
+    assert {name: getattr(found, name) for name in said} == {name: f"{name} ?\0" for name in said}
     store.close()
 
 
@@ -238,3 +272,98 @@ def test_a_context_of_a_batch_that_was_not_written_is_written_with_the_next(tmp_
     assert only(store).tool == "before"
     assert stored(store, entry(tool="t")).tool == "t"
     store.close()
+
+
+def test_names_of_arguments_however_many_are_not_held_in_memory(tmp_path: Path) -> None:
+    """They are an agent's own, up to 50 KB a call."""
+    store = Store(tmp_path / "j.db", Keep(bytes=0))
+    inner = {f"{n:038}": n for n in range(32)}
+    store.write([(entry(), b"{}")])
+    tracemalloc.start()
+    for call in range(200):
+        arguments = {f"{call:04}{n:034}": inner for n in range(32)}
+        store.write([(entry(), json.dumps(arguments).encode())])
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1 << 20
+    assert len(only(store).shape) > 50_000
+    store.close()
+
+
+def referred(path: Path) -> tuple[set[int], set[int]]:
+    """The contexts that there are, and those that entries refer to."""
+    connection = sqlite3.connect(path)
+    there, meant = (
+        {number for (number,) in connection.execute(query)}
+        for query in ("select id from context", "select context from entry")
+    )
+    connection.close()
+    return there, meant
+
+
+def test_whatever_is_deleted_each_entry_has_its_context_and_no_other_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "NEAR", 300)
+    monkeypatch.setattr(module, "_CHUNK", 70)
+    path = tmp_path / "j.db"
+    store = Store(path, Keep(days=0, bytes=1 << 18))
+    for batch in range(60):
+        risks = ("high" if (batch + n) % 11 == 0 else "low" for n in range(100))
+        store.write(
+            [
+                (
+                    entry(
+                        at=batch * 86400,
+                        tool=f"{n % 7}",
+                        risk=risk,
+                        because="x" * (n % 5) * (batch % 3) * 100,
+                    ),
+                    b"",
+                )
+                for n, risk in enumerate(risks)
+            ]
+        )
+        there, meant = referred(path)
+        assert there == meant
+    left = store.read(QueryJournal(after=0, limit=500)).entries
+    assert {each.risk for each in left[:10]} == {"high"}
+    store.close()
+    days = Store(path, Keep(days=30, bytes=0))
+    days.open()
+    days.close()
+    there, meant = referred(path)
+    assert there == meant
+    assert min(each.at for each in days.read(QueryJournal(after=0, limit=500)).entries) == 29 * 86400
+
+
+def test_what_is_too_much_goes_in_small_steps_so_that_no_entry_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full file has millions of entries, and what is of high risk waits until the next one is written."""
+    monkeypatch.setattr(module, "_CHUNK", 500)
+    path = tmp_path / "j.db"
+    store = Store(path, Keep(bytes=0))
+    store.write([(entry(risk="high"), b"") for _ in range(10_000)])
+    store.write([(entry(risk="low"), b"") for _ in range(10_000)])
+    store.close()
+
+    def left() -> dict[str, int]:
+        connection = sqlite3.connect(path)
+        counts = dict(connection.execute("select risk, count(*) from entries group by risk").fetchall())
+        connection.close()
+        return counts
+
+    clock = itertools.count(step=0.4 * module.PATIENCE)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    store.keep = Keep(bytes=int(path.stat().st_size * 0.8))
+    for written in range(1, 11):
+        assert store.write([(entry(risk="low"), b"")]) == 20_000 + written
+        assert left() == {"high": 10_000, "low": 10_000 + written}
+    store.write([(entry(risk="low"), b"")])
+    assert left() == {"high": 10_000, "low": 10_011 - 1000}
+    for _ in range(10):
+        store.write([(entry(risk="low"), b"")])
+    store.close()
+    assert path.stat().st_size <= store.keep.bytes
+    assert left()["high"] == 10_000
