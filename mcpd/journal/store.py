@@ -36,18 +36,20 @@ def _declared(names: Sequence[str]) -> str:
     return ", ".join(f"{name} {COLUMNS[name]}" for name in names)
 
 
-#: An entry and its context, and both together as what is searched. Read in the order of the entries, whatever
-#: is asked of the contexts.
 _TABLES: Final = (
     f"create table context (id integer primary key, {_declared(SHARED)});"
-    f"create table entry (id integer primary key, context integer not null, {_declared(OWN)});"
+    f"create table entry (id integer primary key, context integer not null, {_declared(OWN)})"
+)
+#: An entry and its context together, which is what is searched: read in the order of the entries, whatever is
+#: asked of the contexts.
+_VIEW: Final = (
     f"create view entries as select entry.id, {', '.join(COLUMNS)} "
     "from entry cross join context on context.id = entry.context"
 )
 
 SCHEMA = Schema(
     version=3,
-    script=f"{_TABLES}; {_KEY}",
+    script=f"{_TABLES}; {_VIEW}; {_KEY}",
     probe=f"select id, {', '.join(COLUMNS)}, bytes from entries, key limit 1",
     steps={
         1: "; ".join(
@@ -57,10 +59,10 @@ SCHEMA = Schema(
         )
         + f"; {_KEY}",
         # Each entry gets a context of its own; to find equal ones would take long, and they go with time.
-        2: f"alter table entries rename to old; {_TABLES};"
-        f"insert into context (id, {', '.join(SHARED)}) select id, {', '.join(SHARED)} from old;"
-        f"insert into entry (id, context, {', '.join(OWN)}) select id, id, {', '.join(OWN)} from old;"
-        "drop table old",
+        2: f"{_TABLES};"
+        f"insert into context (id, {', '.join(SHARED)}) select id, {', '.join(SHARED)} from entries;"
+        f"insert into entry (id, context, {', '.join(OWN)}) select id, id, {', '.join(OWN)} from entries;"
+        f"drop table entries; {_VIEW}",
     },
 )
 #: The order matters: auto_vacuum counts only before the first table. A crash of the machine may

@@ -350,7 +350,10 @@ async def test_a_file_of_the_first_version_keeps_its_entries(tmp_path: Path, rea
         "because text not null, outcome text not null, duration real not null, "
         "request_bytes integer not null, result_bytes integer not null, digest text not null);"
         "insert into entries values (7, 1.5, 'request', 's', 'a', 3, '/x', 'srv', 't', 'tools/call', "
-        "'allow', 'b', 'ok', 0.5, 1, 2, 'd')"
+        "'allow', 'b', 'ok', 0.5, 1, 2, 'd');"
+        # What its user has added to look at it with.
+        "create index mine on entries (at); create view broken as select * from gone;"
+        "create view tools as select tool from entries"
     )
     connection.close()
     async with running(Journal(path, Keep(days=0))) as journal:
@@ -359,6 +362,9 @@ async def test_a_file_of_the_first_version_keeps_its_entries(tmp_path: Path, rea
         assert journal.problems == ()
     assert (new.tool, old.tool, old.digest) == ("new", "t", "d")
     assert (old.grant, old.waited, old.decided) == ("", 0.0, 0)
+    connection = sqlite3.connect(path)
+    assert connection.execute("select tool from tools").fetchall() == [("t",), ("new",)]
+    connection.close()
 
 
 async def test_a_newer_version_is_refused(tmp_path: Path, real_clock: None) -> None:
