@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
+
+import trio
 
 from mcpd import listing, pinning, roster
 from mcpd.api.grants import AddGrant, Granted, GrantInfo, Where
@@ -22,21 +25,24 @@ from mcpd.rows import Row
 
 #: Of those that a new grant names and does not cover so many are told.
 TOLD: Final = 20
+#: Tools that a grant is given for before others have a turn: 5 ms.
+AT_ONCE: Final = 100
 
 
 def list_grants(broker: Broker) -> tuple[GrantInfo, ...]:
     return tuple(_info(broker, given) for given in broker.grants.all())
 
 
-def add(broker: Broker, by: Caller, wanted: AddGrant, proof: str = "") -> Granted:
+async def add(broker: Broker, by: Caller, wanted: AddGrant, proof: str = "") -> Granted:
     """Keep a grant, pin what it is for, and let it answer the questions that it covers.
+
+    A pattern may name 10,000 tools, so others have a turn between some. They are pinned before the grant
+    counts: what a server says meanwhile is not what a person has agreed to.
 
     `wanted` names server and tool, both exact and known to exist, or a pattern for tools of one server.
     Raises Failure `invalid_params`, `no_such_agent`, `no_such_server`, `no_such_session`, `not_writable`,
     `refused`.
     """
-    if wanted.agent not in ("", EVERY_AGENT):
-        listing.find_agent(broker, wanted.agent)
     name, tool = (wanted.server, wanted.tool) if wanted.tool else pattern_of(broker, wanted.name)
     server = _server(broker, name)
     now = time.time()
@@ -59,21 +65,36 @@ def add(broker: Broker, by: Caller, wanted: AddGrant, proof: str = "") -> Grante
         )
     except ValueError as error:
         raise Failure("invalid_params", f"cannot give this grant: {error}") from None
-    if grant.session:
-        _check_session(broker, grant)
+    _check(broker, grant)
+    named = await _pinned(broker, by, grant)
+    _check(broker, grant)  # somebody may have left meanwhile
     broker.grants.add(grant)
     _record(broker, by, grant, "added", proof)
-    named = tuple(_named(broker, grant))
-    pinning.saw(broker, by, f"grant {grant.id}", *named)
     broker.changes.publish("grants", grant.id)
     answered = broker.approvals.settle(lambda question: covers(grant, _request(question), 0, now))
-    beyond = tuple(_beyond(grant, named))
+    beyond: list[str] = []
+    for at in range(0, len(named), AT_ONCE):
+        if at:
+            await trio.lowlevel.checkpoint()
+        beyond += _beyond(grant, named[at : at + AT_ONCE])
     return Granted(
         grant=_info(broker, Given(grant, 0)),
         answered=answered,
         covered=len(named) - len(beyond),
-        beyond=beyond[:TOLD],
+        beyond=tuple(beyond[:TOLD]),
     )
+
+
+async def _pinned(broker: Broker, by: Caller, grant: Grant) -> list[Row]:
+    """The tools that a grant names, as far as they are known, pinned as they are at this moment."""
+    named: list[Row] = []
+    rows = _named(broker, grant)
+    while part := tuple(islice(rows, AT_ONCE)):
+        if named:
+            await trio.lowlevel.checkpoint()
+        pinning.saw(broker, by, f"grant {grant.id}", *part)
+        named += part
+    return named
 
 
 def pattern_of(broker: Broker, name: str) -> tuple[str, str]:
@@ -106,10 +127,15 @@ def _server(broker: Broker, name: str) -> Server:
     return server
 
 
-def _check_session(broker: Broker, grant: Grant) -> None:
-    session = roster.find_session(broker, grant.session)
-    if grant.agent not in (session.agent, EVERY_AGENT):
-        raise Failure("invalid_params", f'session "{grant.session}" is one of agent "{session.agent}"')
+def _check(broker: Broker, grant: Grant) -> None:
+    """Whether those whom it is for, and of, are there."""
+    if grant.agent not in ("", EVERY_AGENT):
+        listing.find_agent(broker, grant.agent)
+    _server(broker, grant.server)
+    if grant.session:
+        session = roster.find_session(broker, grant.session)
+        if grant.agent not in (session.agent, EVERY_AGENT):
+            raise Failure("invalid_params", f'session "{grant.session}" is one of agent "{session.agent}"')
 
 
 def _request(question: Question) -> Request:

@@ -30,7 +30,7 @@ async def add(operator: Operator, params: AddGrant) -> Granted:
         named = NamedTool(server=params.server, tool=params.tool, name=params.name)
         row = await find_tool(operator.broker, named)
         params = msgspec.structs.replace(params, server=row.upstream.name, tool=row.tool.name, name="")
-    return granting.add(operator.broker, operator.caller, params, operator.proof)
+    return await granting.add(operator.broker, operator.caller, params, operator.proof)
 
 
 async def revoke(operator: Operator, params: GrantId) -> GrantInfo:
