@@ -98,7 +98,7 @@ _CHUNK = 20_000
 """Numbers in whose range one transaction deletes."""
 PATIENCE: Final = 0.5
 """Seconds after which what comes to be written goes before what is too much: it may be waited for."""
-_PLAIN: Final = "kind = 'request' and risk <> 'high'"
+_PLAIN: Final = "(select kind = 'request' and risk <> 'high' from context where context.id = entry.context)"
 """What goes first when the file is too large."""
 
 
@@ -320,8 +320,8 @@ class Store:
             connection.execute("begin immediate")
             contexts = "select min(context), max(context) from entry where id >= ? and id < ?"
             theirs = connection.execute(contexts, (low, high)).fetchone()
-            which = f"select id from entries where id >= ? and id < ? and {condition}"
-            if connection.execute(f"delete from entry where id in ({which})", (low, high, *values)).rowcount:
+            which = f"delete from entry where id >= ? and id < ? and {condition}"
+            if connection.execute(which, (low, high, *values)).rowcount:
                 self._forget()
                 connection.execute(
                     "delete from context where id between ? and ?"
