@@ -154,8 +154,8 @@ def _request(question: Question) -> Request:
 def _named(broker: Broker, grant: Grant) -> Iterator[Row]:
     """The tools that a grant names, as far as they are known."""
     rows = listing.operator_view_now(broker).rows
-    for name, (offer, each) in rows.places.items():
-        if offer.upstream.name == grant.server:
+    for name, (server, each) in rows.places.items():
+        if server == grant.server:
             tool = each.name
             if tool == grant.tool if grant.exact else glob_match(grant.tool, tool):
                 yield rows[name]

@@ -55,10 +55,16 @@ class Rows(Mapping[str, Row]):
     """The rows of a view by name, each made when it is first asked for: of 10,000 tools few are called."""
 
     def __init__(
-        self, places: Mapping[str, tuple[Offer, Tool]], key: ViewKey, agent: Agent, config: Config
+        self,
+        places: Mapping[str, tuple[str, Tool]],
+        offers: Mapping[str, Offer],
+        key: ViewKey,
+        agent: Agent,
+        config: Config,
     ) -> None:
         self.places = places
-        """What each is a row of, in the order of the listing."""
+        """The server and the tool that each is a row of, in the order of the listing."""
+        self._offers = offers
         self._of = (key, agent, config)
         self.made: dict[str, Row] = {}
         """Those that were asked for."""
@@ -67,9 +73,7 @@ class Rows(Mapping[str, Row]):
     def of(self, server: str, tool: str) -> Row | None:
         """The row of a server's tool, whatever the agent calls it."""
         if self._names is None:
-            self._names = {
-                (offer.upstream.name, each.name): name for name, (offer, each) in self.places.items()
-            }
+            self._names = {(place[0], place[1].name): name for name, place in self.places.items()}
         name = self._names.get((server, tool))
         return None if name is None else self[name]
 
@@ -77,10 +81,10 @@ class Rows(Mapping[str, Row]):
         """Raises KeyError."""
         row = self.made.get(name)
         if row is None:
-            offer, tool = self.places[name]
+            server, tool = self.places[name]
             key, agent, config = self._of
             kind = Wrapper if tool.wraps else Row
-            row = self.made[name] = kind(key, name, agent, offer, tool, config)
+            row = self.made[name] = kind(key, name, agent, self._offers[server], tool, config)
         return row
 
     def __iter__(self) -> Iterator[str]:
@@ -93,6 +97,10 @@ class Rows(Mapping[str, Row]):
 class View:
     """An immutable listing of all kinds, and where each thing in it is found."""
 
+    rows: Rows
+    """Each tool's row, by the name that the agent calls it."""
+    warnings: tuple[str, ...]
+
     def __init__(
         self,
         config: Config,
@@ -100,24 +108,29 @@ class View:
         key: ViewKey,
         offers: Mapping[str, Offer],
         numbers: Iterator[int],
-        shown: Mapping[Kind, Listing],
+        before: View | None,
         ready: Ready,
     ) -> None:
-        """`shown`: what was listed last under this key; a listing that has not changed keeps its number."""
+        """`before`: what was true last under this key; a listing that has not changed keeps its number."""
         self.key = key
         self.offers = offers
         self._config = config
         self._agent = agent
         self._numbers = numbers
-        self._shown = shown
+        self._shown = before.shown() if before is not None else {}
         self._ready = ready
         self._listings: dict[Kind, Listing] = {}
         self._natives: dict[tuple[str, str, str], Row] = {}
         self._prompts: dict[str, tuple[Upstream, Prompt]] | None = None
         self._unnamed: tuple[str, ...] = ()
         """Which prompts have no name of their own (a12)."""
-        self.rows, self.warnings = self._tools()
-        """Each tool's row, by the name that the agent calls it."""
+        if before is not None and self._offers_what(before):
+            # Nothing is called another way either: most changes are about something else.
+            places, self.warnings = before.rows.places, before.warnings
+            self._listings = dict(before._listings)
+        else:
+            places, self.warnings = self._tools()
+        self.rows = Rows(places, offers, key, agent, config)
 
     @property
     def alone(self) -> bool:
@@ -171,10 +184,11 @@ class View:
     def _make(self, kind: Kind) -> Listing:
         match kind:
             case "tools":
+                offers = self.offers
                 entries = [
                     Listed(name, offer.upstream, tool if self.alone else _among_others(offer, tool))
-                    for name, (offer, tool) in self.rows.places.items()
-                    if not withheld(offer, tool)
+                    for name, (server, tool) in self.rows.places.items()
+                    if not withheld(offer := offers[server], tool)
                 ]
                 return Listing(entries, next(self._numbers), self._ready, self.warnings)
             case "prompts":
@@ -185,22 +199,32 @@ class View:
             case "templates":
                 return Listing([*self._templates()], next(self._numbers), self._ready)
 
-    def _tools(self) -> tuple[Rows, tuple[str, ...]]:
+    def _offers_what(self, before: View) -> bool:
+        """Whether the same agent is offered the very same by the same servers."""
+        return (
+            before._agent == self._agent
+            and list(before.offers) == list(self.offers)
+            and all(
+                one.upstream is other.upstream and one.review is other.review and one.review is not None
+                for one, other in zip(before.offers.values(), self.offers.values(), strict=True)
+            )
+        )
+
+    def _tools(self) -> tuple[Mapping[str, tuple[str, Tool]], tuple[str, ...]]:
         only = self.key[1]
-        found: dict[names.Pair, tuple[Offer, Tool]] = {}
+        found: dict[names.Pair, tuple[str, Tool]] = {}
         for server, offer in self.offers.items():
             for tool in (*offer.catalog.tools, *(offer.review.unlisted if offer.review else ())):
-                found[server, tool.name] = (offer, tool)
+                found[server, tool.name] = (server, tool)
             for tool in () if only else wrappers(offer.catalog):
-                found.setdefault((server, tool.name), (offer, tool))
+                found.setdefault((server, tool.name), (server, tool))
         whole = {server for server in self.offers if rules.may_use_whole(self._agent, server)}
         allowed = [pair for pair in found if pair[0] in whole or may_use(self._agent, *pair)]
         if only:
             assigned = names.Assigned({tool: (server, tool) for server, tool in allowed})
         else:
             assigned = names.assign(allowed, self._agent.spelling)
-        places = {name: found[pair] for name, pair in assigned.names.items()}
-        return Rows(places, self.key, self._agent, self._config), assigned.warnings
+        return {name: found[pair] for name, pair in assigned.names.items()}, assigned.warnings
 
     def _resources(self) -> Iterator[Listed]:
         for server, offer in self._behind(READ_RESOURCE):
@@ -325,9 +349,8 @@ class Views:
 
     def _build(self, config: Config, fleet: Fleet, agent: Agent, key: ViewKey) -> View:
         before = self._before.pop(key, None)
-        listed = before.shown() if before is not None else {}
         found = offers(fleet, self._trust, self._pins, agent, key)
-        view = View(config, agent, key, found, self._numbers, listed, self._ready)
+        view = View(config, agent, key, found, self._numbers, before, self._ready)
         if len(self._views) >= KEPT:
             self._put_aside()
         self._views[key] = view

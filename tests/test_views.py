@@ -515,6 +515,39 @@ def test_pages_have_500_entries(shelf: Shelf) -> None:
     assert view.listing("tools").page(5000, stateless=False) == (b"", None)
 
 
+def test_what_is_offered_as_before_is_listed_as_before_under_the_rules_of_now(tmp_path: Path) -> None:
+    made: dict[int, Review] = {}
+
+    class Reviewed(Shelf):
+        """As the daemon does it: one review of each catalogue."""
+
+        def review(self, server: Server, catalog: Catalog, *, trusted: bool) -> Review:
+            return made.setdefault(id(catalog), super().review(server, catalog, trusted=trusted))
+
+    shelf = Reviewed(tmp_path)
+    shelf.offer("s", BOOKS)
+    narrow = agent(denied_tools=("s__read_*",))
+    before, narrowed = shelf.view(), shelf.view(narrow)
+    listed = before.listing("tools"), before.listing("prompts")
+    assert len(narrowed.rows) < len(before.rows)
+    shelf.apply(tool_policies=(("s__*", Policy(approval="deny")),))
+    now = shelf.view()
+    assert (now.listing("tools"), now.listing("prompts")) == listed
+    assert list(now.rows) == list(before.rows)
+    for name, row in now.rows.items():
+        assert row is not before.rows[name]
+        assert isinstance(row.decision, Deny)
+        assert now.rows.of(row.upstream.name, row.tool.name) is row
+    # Another agent under the same name, and another server beside it.
+    assert list(shelf.view(agent()).rows) == list(before.rows)
+    shelf.offer("t", catalog("add"))
+    more = shelf.view()
+    assert set(more.rows) == {*before.rows, "t__add"}
+    assert more.listing("tools").number != listed[0].number
+    shelf.apply(servers={"s": shelf.config.servers["s"]})
+    assert list(shelf.view().rows) == list(before.rows)
+
+
 def test_pages_that_were_joined_are_kept_until_something_changes_and_no_more_than_fit(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
