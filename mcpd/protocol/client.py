@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from mcpd.errors import Failure
+from mcpd.protocol.revisions import Revision
 
 Settings = dict[str, Any]
 
@@ -23,10 +24,15 @@ class Icon(msgspec.Struct, rename="camel"):
     theme: Literal["light", "dark"] | None = None
 
 
-class Implementation(msgspec.Struct, rename="camel"):
+class PlainImplementation(msgspec.Struct):
+    """Before 2025-11-25."""
+
     name: str
     version: str
     title: str | None = None
+
+
+class Implementation(PlainImplementation, rename="camel"):
     description: str | None = None
     website_url: str | None = None
     icons: list[Icon] | None = None
@@ -34,6 +40,15 @@ class Implementation(msgspec.Struct, rename="camel"):
 
 class Roots(msgspec.Struct, rename="camel"):
     list_changed: bool | None = None
+
+
+class PlainCapabilities(msgspec.Struct):
+    """Before 2025-11-25."""
+
+    roots: Roots | None = None
+    sampling: Settings | None = None
+    elicitation: Settings | None = None
+    experimental: dict[str, Settings | None] | None = None
 
 
 class Sampling(msgspec.Struct):
@@ -70,16 +85,17 @@ class Capabilities(msgspec.Struct):
     sampling: Sampling | None = None
     elicitation: Elicitation | None = None
     tasks: Tasks | None = None
-    experimental: dict[str, Settings] | None = None
-    extensions: dict[str, Settings] | None = None
+    experimental: dict[str, Settings | None] | None = None
+    extensions: dict[str, Settings | None] | None = None
 
 
-def check(info: Any, capabilities: Any) -> None:
-    """Raises Failure `invalid_params` for what has another shape. `info`: None where it is left out."""
+def check(info: Any, capabilities: Any, revision: Revision) -> None:
+    """Raises Failure `invalid_params` for what has another shape than in the revision. `info`: None where it
+    is left out."""
     if info is not None:
-        _check(info, Implementation, "clientInfo")
+        _check(info, PlainImplementation if revision.plain else Implementation, "clientInfo")
     if capabilities != {}:
-        _check(capabilities, Capabilities, "capabilities")
+        _check(capabilities, PlainCapabilities if revision.plain else Capabilities, "capabilities")
 
 
 def _check(value: Any, shape: type[Any], name: str) -> None:

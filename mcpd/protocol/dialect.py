@@ -101,7 +101,7 @@ def forwarded_meta(raw: bytes) -> bytes:
     Reserved keys are rebuilt on each hop, `baggage` leaks data, and `dev.mcpd/` is mcpd's own. Raises
     Failure `invalid_params` for what is no object, or has a progress token that is none.
     """
-    if not raw:
+    if raw in (b"", b"null"):
         return b""
     try:
         values = _decode_meta(raw)

@@ -160,7 +160,7 @@ def read_retry(params: bytes) -> Retry:
 
 def read_responses(raw: bytes) -> dict[str, bytes]:
     """An agent's `inputResponses`, unknown keys included. Raises Failure `invalid_params`."""
-    if not raw:
+    if raw in (b"", b"null"):
         return {}
     if len(raw) > VALUES and holds_many(raw):
         raise Failure("invalid_params", f"inputResponses hold more than {VALUES:,} values")

@@ -21,6 +21,8 @@ class Revision(msgspec.Struct, frozen=True):
     (3.2)."""
     tasks: bool = False
     """Requests may make tasks that both sides ask for by their ids, as a part of the core (5.15)."""
+    plain: bool = False
+    """A client says little of itself; members that 2025-11-25 knows besides may be anything (4.1)."""
     named: bool = True
     """Over HTTP a header names the revision after the opening (from 2025-06-18 on, 3.2)."""
 
@@ -28,9 +30,9 @@ class Revision(msgspec.Struct, frozen=True):
 REVISIONS: dict[str, Revision] = {
     row.name: row
     for row in (
-        Revision("2024-11-05", completions=False, named=False),
-        Revision("2025-03-26", batches=True, named=False),
-        Revision("2025-06-18"),
+        Revision("2024-11-05", completions=False, plain=True, named=False),
+        Revision("2025-03-26", batches=True, plain=True, named=False),
+        Revision("2025-06-18", plain=True),
         Revision("2025-11-25", primes=True, tasks=True),
         Revision("2026-07-28", stateless=True),
     )

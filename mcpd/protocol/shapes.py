@@ -43,7 +43,7 @@ class Noted(msgspec.Struct, frozen=True, rename="camel"):
 class NoParams(msgspec.Struct, frozen=True):
     """`ping` (5.7)."""
 
-    meta: Noted = msgspec.field(default_factory=Noted, name="_meta")
+    meta: Noted | None = msgspec.field(default=None, name="_meta")
 
 
 class CallParams(msgspec.Struct, frozen=True):
@@ -144,14 +144,14 @@ class LevelParams(msgspec.Struct, frozen=True):
 
 
 class SetLevelParams(LevelParams, frozen=True):
-    meta: Noted = msgspec.field(default_factory=Noted, name="_meta")
+    meta: Noted | None = msgspec.field(default=None, name="_meta")
 
 
 class ListParams(msgspec.Struct, frozen=True):
     """Any `*/list` (5.10)."""
 
     cursor: str | None = None
-    meta: Noted = msgspec.field(default_factory=Noted, name="_meta")
+    meta: Noted | None = msgspec.field(default=None, name="_meta")
 
 
 class InitializeParams(msgspec.Struct, frozen=True, rename="camel"):
@@ -160,7 +160,7 @@ class InitializeParams(msgspec.Struct, frozen=True, rename="camel"):
     protocol_version: str
     client_info: dict[str, Any]
     capabilities: dict[str, Any]
-    meta: Noted = msgspec.field(default_factory=Noted, name="_meta")
+    meta: Noted | None = msgspec.field(default=None, name="_meta")
 
 
 class CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
@@ -230,7 +230,11 @@ class Meta(msgspec.Struct, frozen=True):
 class Carrier(msgspec.Struct, frozen=True):
     """Params of any request, for their `_meta` alone."""
 
-    meta: Meta = msgspec.field(default_factory=Meta, name="_meta")
+    said: Meta | None = msgspec.field(default=None, name="_meta")
+
+    @property
+    def meta(self) -> Meta:
+        return self.said or Meta()
 
 
 class ListenFilter(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -2,7 +2,8 @@
 
 Each request of a revision is broken in every way that its schema knows: one member after the other is left
 out, or is of another type. One thing is not held against an agent: null in the place of a member that may be
-left out, for that is how some SDKs leave it out.
+left out, for that is how some SDKs leave it out. And the other way round: what is valid is never refused for
+its shape.
 """
 
 from __future__ import annotations
@@ -156,3 +157,66 @@ async def test_everything_malformed_is_refused(home: Home, real_clock: None, rev
                     taken.append((name, path, changed, answer))
         assert tried > 300
         assert taken == []
+
+
+def whole(message: Json, is_valid: Any) -> Iterator[tuple[Path, Json]]:
+    """Every copy of a message that lacks what may be left out, has null there, or says more than is known."""
+    for path in places(message):
+        without = copy.deepcopy(message)
+        at(without, path[:-1]).pop(path[-1])
+        if path not in (("id",), ("jsonrpc",)) and isinstance(path[-1], str) and is_valid(without):
+            yield path, without
+            # Prompts get texts alone, and so does what completes their arguments.
+            if path[-2:-1] != ("arguments",):
+                null = copy.deepcopy(message)
+                at(null, path[:-1])[path[-1]] = None
+                yield path, null
+    for path in ((), *places(message)):
+        more = copy.deepcopy(message)
+        if isinstance(found := at(more, path), dict) and path[-1:] != ("arguments",):
+            found["x"] = ["more"]
+            if is_valid(more):
+                yield path, more
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_nothing_is_refused_that_is_well_formed(home: Home, real_clock: None, revision: str) -> None:
+    write_server(home, "library", **library("--log", "/dev/null"))
+    async with staged(home) as stage:
+        agent = await stage.attach(revision=revision, server="library")
+        await agent.tools()
+        refused = []
+        for name, message in requests(revision):
+            if name == "SubscriptionsListenRequest":
+                continue  # it stays open, without an answer
+            is_valid = validator(revision, name).is_valid
+            # What it asks for need not be there.
+            plain = (await asked(stage, agent, name, message)).get("error", {}).get("code")
+            for path, changed in whole(message, is_valid):
+                answer = await asked(stage, agent, name, changed)
+                if answer.get("error", {}).get("code") not in (None, plain):
+                    refused.append((name, path, changed, answer))
+        assert refused == []
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
+async def test_what_a_later_revision_knows_of_clients_may_be_anything(
+    home: Home, real_clock: None, revision: str
+) -> None:
+    """As the sizes of icons, which were one text before a revision had any."""
+    info = {**INFO, "icons": [{"src": "data:,", "sizes": "48x48"}], "websiteUrl": 7}
+    capabilities = {
+        "tasks": True,
+        "sampling": {"tools": True},
+        "elicitation": {"form": True},
+        "extensions": [],
+    }
+    params = {"protocolVersion": revision, "clientInfo": info, "capabilities": capabilities}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    assert validator(revision, "InitializeRequest").is_valid(message)
+    async with staged(home) as stage:
+        agent = stage.connect(revision=revision)
+        await agent.line(json.dumps(message))
+        answer = await agent.read()
+        assert answer["result"]["protocolVersion"] == revision

@@ -15,13 +15,14 @@ from mcpd.views import View
 
 async def initialize(session: Session, request: Request) -> bytes:
     params = read_params(request.params, InitializeParams)
-    client.check(params.client_info, params.capabilities)
+    revision = dialect.answer_revision(params.protocol_version, REVISIONS)
+    client.check(params.client_info, params.capabilities, revision)
     # At once: requests may follow without waiting for the answer.
-    session.revision = dialect.answer_revision(params.protocol_version, REVISIONS)
+    session.revision = revision
     session.abilities = abilities.read(params.capabilities)
     view = await _known(session, request)
-    told = capabilities(view, session.revision)
-    return dialect.initialize_result(session.revision, told, view.instructions)
+    told = capabilities(view, revision)
+    return dialect.initialize_result(revision, told, view.instructions)
 
 
 async def discover(session: Session, request: Request) -> bytes:

@@ -10,7 +10,7 @@ from mcpd.errors import Failure, ServerError
 from mcpd.protocol import dialect
 from mcpd.protocol.jsonrpc import quoted
 from mcpd.protocol.revisions import REVISIONS
-from mcpd.protocol.shapes import Noted, UriParams, read_params
+from mcpd.protocol.shapes import UriParams, read_params
 from mcpd.rows import Row
 from mcpd.upstream.ticket import Ticket, Withdrawn
 
@@ -63,7 +63,7 @@ def watcher(session: Session, on: bytes) -> str:
 async def unsubscribe(session: Session, request: Request) -> bytes:
     """Nothing to decide: it can only end what was allowed. The server is told when nobody else watches."""
     params = read_params(request.params, UriParams)
-    read_params(bytes(params.meta), Noted)
+    dialect.forwarded_meta(bytes(params.meta))  # it goes nowhere, but must be one
     row, own = await find(session, request, params.uri, "resources/subscribe")
     row.upstream.wishes.unwatch(session.id, own)
     request.record("ends what was allowed")

@@ -16,7 +16,7 @@ from mcpd.errors import VERDICTS, Failure, ServerError
 from mcpd.protocol import abilities, client, dialect, extensions, jsonrpc
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.protocol.jsonrpc import Message
-from mcpd.protocol.revisions import STATELESS
+from mcpd.protocol.revisions import REVISIONS, STATELESS
 from mcpd.protocol.shapes import LEVELS, Carrier, Meta, read_params
 from mcpd.upstream.ticket import Ticket, Withdrawn
 
@@ -31,6 +31,8 @@ async def serve(session: Session, message: Message, key: bytes, on: bytes, ticke
     try:
         row, meta = _row(session, message)
         params = bytes(message.params)
+        if params == b"null":
+            params = b""  # so some write what they leave out
         if meta is None:
             request = Request(session, message, key, on, ticket, params, abilities=session.abilities)
         else:
@@ -110,5 +112,5 @@ def _read_meta(message: Message) -> Meta:
         )
     if meta.log_level is not None and meta.log_level not in LEVELS:
         raise Failure("invalid_params", f"{meta.log_level!r:.60} is no log level")
-    client.check(meta.client, meta.capabilities)
+    client.check(meta.client, meta.capabilities, REVISIONS[meta.revision])
     return meta
