@@ -130,6 +130,8 @@ class Store:
         """Entries since the first of them."""
         self._held = 0
         """What the redactor took out then."""
+        self._seen = -1
+        """What tells whether somebody else has written to the file."""
         self._plain = 0
         """No plain entry is left before this number."""
         self._inode = 0
@@ -168,6 +170,7 @@ class Store:
         last = 0
         connection.execute("begin immediate")
         try:
+            self._look_for_others(connection)
             at = 0
             for size, statement in _INSERTS.items():
                 while at + size <= len(batch):
@@ -216,6 +219,14 @@ class Store:
             self._contexts[said] = number
         return number
 
+    def _look_for_others(self, connection: sqlite3.Connection) -> None:
+        """Whoever deletes entries by hand may delete contexts with them."""
+        [(seen,)] = connection.execute("pragma data_version")
+        if seen != self._seen:
+            self._seen = seen
+            self._plain = 0
+            self._forget()
+
     def _forget(self) -> None:
         """Every context is written anew from here on."""
         self._contexts.clear()
@@ -251,8 +262,7 @@ class Store:
         opened = open_database(self.path, SCHEMA, _PRAGMAS, thorough=False)
         [(key,)] = opened.connection.execute("select bytes from key limit 1")
         self._rows = Rows(key)
-        self._plain = 0
-        self._forget()
+        self._seen = -1
         self._connection = opened.connection
         self._inode = os.stat(self.path).st_ino
         if opened.set_aside is not None:
@@ -300,7 +310,7 @@ class Store:
         # An agent that floods the journal with requests must not thereby be rid of what was decided about it.
         for which in (_PLAIN, "1"):
             low, last = ends(connection)
-            if which == _PLAIN and self._plain <= last:
+            if which == _PLAIN:
                 low = max(low, self._plain)
             # The newest stays, so that no number is given twice.
             while low < last and (share := self._excess(connection)) > 0 and time.monotonic() < until:

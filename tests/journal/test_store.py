@@ -263,6 +263,21 @@ def test_what_is_deleted_between_two_batches_is_not_referred_to(tmp_path: Path) 
     store.close()
 
 
+def test_what_somebody_else_deletes_by_hand_is_not_referred_to(tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    store = Store(path, Keep())
+    store.open()
+    store.write([(entry(tool="same"), b""), (entry(tool="other"), b"")])
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("delete from entry")
+        connection.execute("delete from context")
+    connection.close()
+    assert stored(store, entry(tool="other")).tool == "other"
+    assert stored(store, entry(tool="same")).tool == "same"
+    store.close()
+
+
 def test_a_context_of_a_batch_that_was_not_written_is_written_with_the_next(tmp_path: Path) -> None:
     store = Store(tmp_path / "j.db", Keep())
     store.write([(entry(tool="before"), b"")])
