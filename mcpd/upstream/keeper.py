@@ -224,6 +224,7 @@ class Keeper:
         advertised = primitives(connection.settled.capabilities)
         for primitive in self._paces.keys() - advertised:
             self._paces[primitive] = Pace()
+        self.tools = self._paces["tools"]
         try:
             async with trio.open_nursery() as nursery:
                 for primitive in advertised:

@@ -41,7 +41,8 @@ class Kept:
         self.told += 1
 
     def is_stale(self) -> bool:
-        return self.keeper.pace("tools").stale
+        """As a call sees it."""
+        return self.keeper.tools.stale
 
     def notice(self) -> None:
         self.keeper.notice("notifications/tools/list_changed", b"")
@@ -365,6 +366,20 @@ async def test_notices_of_what_is_not_advertised_make_nobody_wait(tmp_path: Path
         assert not kept.keeper.pace("prompts").stale
         assert not kept.keeper.pace("resources").stale
         nursery.cancel_scope.cancel()
+
+
+async def test_changed_tools_are_waited_for_also_where_a_connection_before_had_none(tmp_path: Path) -> None:
+    kept = Shelf(tmp_path, capabilities={"prompts": {}})
+    await kept.begin()
+    for kind in ("prompts", "tools"):
+        kept.server = Lister(kept._page, noticed=kept.keeper.notice, capabilities={kind: {}})
+        await kept.begin()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kept.keep)
+            await trio.testing.wait_all_tasks_blocked()
+            kept.notice()
+            assert kept.is_stale() == (kind == "tools")
+            nursery.cancel_scope.cancel()
 
 
 async def test_a_storm_about_one_primitive_costs_the_others_nothing(tmp_path: Path) -> None:
