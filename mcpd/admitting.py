@@ -96,11 +96,13 @@ async def forget_gone(broker: Broker, by: Caller) -> tuple[Applied, ...]:
         if broker.config.problems:
             return ()
         given = Counter(each.grant.agent for each in broker.grants.all())
-        names = sorted(given.keys() - {"", EVERY_AGENT, DEFAULT_AGENT, *broker.config.agents})
+        names = sorted(broker.grants.agents - {"", EVERY_AGENT, DEFAULT_AGENT, *broker.config.agents})
         for name in names:
             _forget(broker, by, name)
     return tuple(
-        Applied(join("agents", name), f"removed; {_counted(given[name])} taken back") for name in names
+        Applied(join("agents", name), f"removed; {_counted(given[name])} taken back")
+        for name in names
+        if given[name]
     )
 
 
@@ -112,12 +114,12 @@ def _forget(broker: Broker, by: Caller, name: str) -> None:
     """Whoever gets this name next begins anew."""
     broker.approvals.forget(name)
     broker.tasks.forget(Caller("", name, 0, "").owner)
-    try:
-        for given in broker.grants.all():
-            if given.grant.agent == name:
-                granting.revoke(broker, by, given.grant.id)
-    except Failure as failure:  # the agent is gone, and what stays is listed
-        log.warning("%s", failure.message)
+    for key in broker.grants.of_agent(name):
+        try:
+            granting.revoke(broker, by, key)
+        except Failure as failure:  # the agent is gone, and what stays is listed
+            if failure.kind != "no_such_grant":
+                log.warning("%s", failure.message)
 
 
 def _forget_token(broker: Broker, name: str) -> None:

@@ -276,7 +276,9 @@ class Approvals:
         return opened
 
     def take_back(self, name: str, by: By) -> Question | None:
-        """Make a yes that no call has used yet a no; what it was about, None where there is no such yes."""
+        """Make a yes that no call has used yet a no; what it was about, None where there is no such yes. One
+        that a call has used does not come back."""
+        self._spent.pop(name, None)
         for yes in self.unused():
             if yes.id == name:
                 del self._yes[yes.question.digest]

@@ -130,13 +130,25 @@ class GrantBook:
         self._index()
 
     def revoke(self, key: str) -> Grant:
-        """Take a grant back. Raises Failure `no_such_grant`, and `not_writable`: this daemon has forgotten it
-        all the same, and the next would know it again."""
+        """Take a grant back. Raises Failure `no_such_grant`, also for one that has come to its end: from here
+        on no use of it comes back any more; and `not_writable`: this daemon has forgotten it all the same,
+        and the next would know it again."""
         grant = self._grants.get(key)
-        if grant is None or not lasts(grant, self._used[key], self._now()):
+        lasted = grant is not None and lasts(grant, self._used[key], self._now())
+        if grant is not None:
+            self._drop("take back a grant", [key])
+        if grant is None or not lasted:
             raise Failure("no_such_grant", f'no grant has the id "{key[:60]}"', hint="mcpctl grants")
-        self._drop("take back a grant", [key])
         return grant
+
+    def of_agent(self, agent: str) -> tuple[str, ...]:
+        """The ids of an agent's own, also of those at their end: a use of theirs may still come back."""
+        return tuple(key for key, grant in self._grants.items() if grant.agent == agent)
+
+    @property
+    def agents(self) -> frozenset[str]:
+        """Whose they are, those at their end included."""
+        return frozenset(grant.agent for grant in self._grants.values())
 
     def end_session(self, session: str) -> bool:
         """A session has ended, and with it the grants for it; whether there were any."""

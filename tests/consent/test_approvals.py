@@ -235,7 +235,7 @@ async def test_a_yes_of_a_call_that_was_not_sent_is_there_again_for_what_is_left
         assert w.approvals.unused() == ()
 
 
-@pytest.mark.parametrize("meanwhile", ["asked", "denied", "approved", "trust", "agent"])
+@pytest.mark.parametrize("meanwhile", ["asked", "denied", "approved", "taken back", "trust", "agent"])
 async def test_a_yes_does_not_come_back_over_what_a_person_has_said_since(meanwhile: str) -> None:
     async with world() as w:
         name = await used(w)
@@ -243,6 +243,8 @@ async def test_a_yes_does_not_come_back_over_what_a_person_has_said_since(meanwh
             w.approvals.supersede("files")
         elif meanwhile == "agent":
             w.approvals.forget("coder")
+        elif meanwhile == "taken back":
+            assert w.approvals.take_back(name, ME) is None
         else:
             other = (await w.refused(question())).data["approval"]
             if meanwhile == "denied":

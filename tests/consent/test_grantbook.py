@@ -133,6 +133,19 @@ def test_a_use_that_was_for_nothing_is_given_back(world: World) -> None:
     assert book.find(asked()) is None
 
 
+def test_a_use_does_not_come_back_to_a_grant_that_was_taken_back(world: World) -> None:
+    """Its call waits for its server meanwhile, and nobody is shown a grant that has come to its end."""
+    book = world.book()
+    given = world.give(book, lifespan="once")
+    book.use(given)
+    with pytest.raises(Failure) as caught:
+        book.revoke(given.id)
+    assert caught.value.kind == "no_such_grant"
+    assert not book.counts(given.id)
+    book.give_back(given.id)
+    assert [each.find(asked()) for each in (book, world.book())] == [None, None]
+
+
 def test_a_request_that_is_decided_again_keeps_the_use_it_was_counted_for(world: World) -> None:
     book = world.book()
     given = world.give(book, lifespan="once")

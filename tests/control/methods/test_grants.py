@@ -168,6 +168,29 @@ async def test_the_next_agent_of_a_name_has_none_of_the_grants(home: Home, real_
         assert [each.agent for each in revoked if each.outcome == "revoked"] == ["coder", "coder"]
 
 
+@pytest.mark.parametrize("edited", [True, False])
+async def test_nor_one_that_a_call_of_the_last_had_used_and_gives_back(
+    home: Home, real_clock: None, edited: bool
+) -> None:
+    """The call waits for its server, and ends with its session: after the agent itself has gone."""
+    prepare(home)
+    folder = home.config / "mcpd" / "agents.d"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "reader.toml").write_text("schema = 1\n")
+    async with running(home) as world:
+        client, grants = await world.operator(), world.broker.grants
+        key = (await add(client, agent="reader", lifespan="once"))["grant"]["id"]
+        [given] = [each.grant for each in grants.all() if each.grant.id == key]
+        grants.use(given)
+        if edited:
+            (folder / "reader.toml").unlink()
+            await client.call("daemon.reload")
+        else:
+            await client.call("agents.remove", agent="reader")
+        grants.give_back(key)
+        assert grants.all() == ()
+
+
 @pytest.mark.parametrize("broken", [True, False])
 async def test_an_agent_that_only_cannot_be_read_keeps_its_grants(
     home: Home, real_clock: None, broken: bool
