@@ -1,7 +1,7 @@
 """An agent's two lists, changed by what a person says: it may use this, it may not use that (b20).
 
 Pure. `denied_tools` wins (D11), so what is given must be taken off there, and what is taken away is put
-there: it stays away whatever is allowed later.
+there: it stays away whatever else is allowed later.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def deny(lists: Lists, patterns: Iterable[str]) -> Lists:
     for pattern in patterns:
         if allowed is not None:
             allowed = tuple(item for item in allowed if not covered(item, (pattern,)))
-        if not covered(pattern, denied):
-            denied = (*(item for item in denied if not covered(item, (pattern,))), pattern)
+        # Also where a wider or narrower one stands: each is taken back by its own words alone.
+        if pattern not in denied:
+            denied = (*denied, pattern)
     return Lists(allowed, denied)

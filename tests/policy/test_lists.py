@@ -42,8 +42,9 @@ def test_one_tool_does_not_undo_a_wider_denial() -> None:
         (Lists(None, ()), "notes__*", Lists(None, ("notes__*",))),
         (Lists(("notes__*", "notes__read", "b__*"), ()), "notes__*", Lists(("b__*",), ("notes__*",))),
         (Lists(("*",), ()), "notes__*", Lists(("*",), ("notes__*",))),
-        (Lists(None, ("notes__read",)), "notes__*", Lists(None, ("notes__*",))),
-        (Lists(None, ("notes__*",)), "notes__read", Lists(None, ("notes__*",))),
+        (Lists(None, ("notes__read",)), "notes__*", Lists(None, ("notes__read", "notes__*"))),
+        (Lists(None, ("notes__*",)), "notes__read", Lists(None, ("notes__*", "notes__read"))),
+        (Lists(None, ("notes__*",)), "notes__*", Lists(None, ("notes__*",))),
         # The last server goes: nothing is left, which is not everything.
         (Lists(("notes__*",), ()), "notes__*", Lists((), ("notes__*",))),
     ],
@@ -51,6 +52,11 @@ def test_one_tool_does_not_undo_a_wider_denial() -> None:
 )
 def test_deny(before: Lists, pattern: str, after: Lists) -> None:
     assert deny(before, [pattern]) == after
+
+
+@pytest.mark.parametrize("denials", [("notes__write_*", "notes__*"), ("notes__*", "notes__write_*")], ids=str)
+def test_a_denial_outlives_a_wider_one_that_is_taken_back(denials: tuple[str, str]) -> None:
+    assert allow(deny(Lists(None, ()), denials), ["notes__*"]) == Lists(None, ("notes__write_*",))
 
 
 def may(lists: Lists, name: str) -> bool:
