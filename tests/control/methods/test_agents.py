@@ -100,7 +100,7 @@ async def test_what_is_there_already_is_not_written(home: Home, real_clock: None
     path = write_agent(home, "coder", 'denied_tools = ["b__*"]')
     async with staged(home) as stage:
         operator = await stage.operator()
-        again = await operator.call("agents.deny", agent="coder", tools=["b__x"])
+        again = await operator.call("agents.deny", agent="coder", tools=["b__*"])
         assert (again["changed"], again["file"]) == (False, "")
         # Nothing is denied, so nothing has to be given: an allowlist would take the rest away.
         given = await operator.call("agents.allow", agent="coder", tools=["a"])
