@@ -90,7 +90,7 @@ def read(line: bytes) -> Message:
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise Failure("parse_error", f"not JSON: {e}") from None
     if bytes(message.jsonrpc) != _VERSION:
-        raise Failure("invalid_request", 'not a JSON-RPC message: `jsonrpc` is "2.0"')
+        raise Failure("invalid_request", 'not a JSON-RPC message: its member `jsonrpc` must be "2.0"')
     if not message.method and not message.result and not message.error:
         raise Failure("invalid_request", "a message needs a method, a result or an error")
     return message
