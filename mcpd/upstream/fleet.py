@@ -22,6 +22,7 @@ from mcpd.changes import Changes
 from mcpd.config.accepted import Launched
 from mcpd.config.spec import Config, Faulty, Hold, Instance, Server
 from mcpd.errors import Failure
+from mcpd.policy.patterns import nearest
 from mcpd.protocol.abilities import NONE, Ability
 from mcpd.secrets.held import HeldValues
 from mcpd.transport.base import AS_IT_IS, Inherited
@@ -169,7 +170,9 @@ class Fleet:
         """Raises Failure `no_such_server`."""
         upstream = self._upstreams.get(name)
         if upstream is None:
-            raise Failure("no_such_server", f'no server is named "{name}"', hint="mcpctl list", server=name)
+            meant = nearest(name, self._upstreams)
+            message = f'no server is named "{name}"{meant}'
+            raise Failure("no_such_server", message, hint="mcpctl list", server=name)
         return upstream
 
     def apply(

@@ -64,6 +64,17 @@ async def test_a_shared_server_has_one(real_clock: None, tmp_path: Path) -> None
         assert fleet.instances("tiny") == []
 
 
+async def test_the_name_that_was_probably_meant_is_named(real_clock: None, tmp_path: Path) -> None:
+    async with fleet_of(tiny(), cache=tmp_path, connect=False) as fleet:
+        for name, message in (
+            ("tnyi", 'no server is named "tnyi", did you mean "tiny"?'),
+            ("else", 'no server is named "else"'),
+        ):
+            with pytest.raises(Failure) as failure:
+                fleet.find(name)
+            assert (failure.value.kind, failure.value.message) == ("no_such_server", message)
+
+
 async def test_the_catalogue_is_one(real_clock: None, tmp_path: Path) -> None:
     """What an instance has said counts for those that do not run, and over a restart (D5)."""
     async with fleet_of(per_agent("--tools", "1"), cache=tmp_path, connect=False) as fleet:
