@@ -122,7 +122,7 @@ def common(arguments: Arguments, *, json: bool = True) -> None:
 
 def waiting(arguments: Arguments) -> None:
     arguments.add_argument(
-        "--timeout", type=seconds, metavar="TIME", help="how long to wait for the answer: 5, 500ms, 2m"
+        "--timeout", type=duration, metavar="TIME", help="how long to wait for the answer: 5, 500ms, 2m"
     )
 
 
@@ -139,7 +139,34 @@ def seconds(text: str) -> float:
     return float(number) * UNITS.get(unit, 1)
 
 
-seconds.__name__ = "time"  # argparse: invalid time value: 'x'
+def duration(text: str) -> float:
+    """`seconds` for an option. Raises ArgumentTypeError, which says what would do."""
+    try:
+        return seconds(text)
+    except ValueError:
+        raise unreadable(f'"{text}" is no length of time; say 5, 500ms, 30m, 8h or 7d') from None
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """What reads a whole number for an option. That raises ArgumentTypeError, which says what would do."""
+
+    def read(text: str) -> int:
+        if (
+            text.isascii()
+            and text.isdecimal()
+            and least <= int(text) <= (int(text) if most is None else most)
+        ):
+            return int(text)
+        raise unreadable(f'"{text}" is no number from {least} {"on" if most is None else f"to {most}"}')
+
+    return read
+
+
+def unreadable(why: str) -> Exception:
+    """What argparse repeats as it is, where a ValueError becomes "invalid seconds value"."""
+    from argparse import ArgumentTypeError
+
+    return ArgumentTypeError(why)
 
 
 def moment(text: str | None, now: float) -> float:

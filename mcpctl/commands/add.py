@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mcpctl import output
-from mcpctl.commands import QUICK, SLOW, Command, place, reach, seconds
+from mcpctl.commands import QUICK, SLOW, Command, duration, place, reach
 from mcpctl.commands.servers import report, verdict
 from mcpctl.commands.tools import every_tool
 from mcpctl.errors import DONE, CallError
@@ -185,7 +185,7 @@ def _add(arguments: Arguments) -> None:
     arguments.add_argument(
         "--timeout",
         dest="call_timeout",
-        type=seconds,
+        type=duration,
         metavar="TIME",
         help="pin how long a call may take; 0: no limit",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpctl import output
-from mcpctl.commands import QUICK, Command, clock, reach, waiting
+from mcpctl.commands import QUICK, Command, clock, reach, waiting, whole
 from mcpctl.errors import DONE, CallError
 
 TYPE_CHECKING = False
@@ -92,19 +92,14 @@ def say_token(found: Any) -> None:
         output.note("the endpoint does not listen; next: mcpctl endpoint enable")
 
 
-def port(text: str) -> int:
-    """Raises ValueError."""
-    if not text.isascii() or not text.isdecimal() or int(text) > 65535:
-        raise ValueError(text)
-    return int(text)
-
-
 def _endpoint(arguments: Arguments) -> None:
     arguments.add_argument(
         "action", nargs="?", choices=ACTIONS, default="status", help="what to do; without one, show the state"
     )
     arguments.add_argument("agent", metavar="AGENT", nargs="?", help="whose token, after `token`")
-    arguments.add_argument("--port", type=port, metavar="N", help="listen there (6273); 0: any free one")
+    arguments.add_argument(
+        "--port", type=whole(0, 65535), metavar="N", help="listen there (6273); 0: any free one"
+    )
     arguments.add_argument("--rotate", action="store_true", help="make another token in place of the old one")
     arguments.add_argument("--revoke", action="store_true", help="forget the agent's token")
     waiting(arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from mcpctl import output
-from mcpctl.commands import QUICK, Command, reach
+from mcpctl.commands import QUICK, Command, reach, whole
 from mcpctl.errors import DONE, CallError
 
 TYPE_CHECKING = False
@@ -53,14 +53,6 @@ def subscribe(mcpd: Client, params: dict[str, object]) -> int:
     return int(answer["seq"])
 
 
-def count(text: str) -> int:
-    """A number of events. Raises ValueError for none of them: `-n` says when to end."""
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
-
-
 def _events(arguments: Arguments) -> None:
     arguments.add_argument(
         "--topic",
@@ -68,7 +60,7 @@ def _events(arguments: Arguments) -> None:
         choices=("status", "catalog", "servers", "sessions", "grants", "approvals", "leaks"),
         help="only this topic; may be given several times",
     )
-    arguments.add_argument("-n", "--count", type=count, metavar="N", help="end after so many")
+    arguments.add_argument("-n", "--count", type=whole(1), metavar="N", help="end after so many")
 
 
 COMMANDS = (Command("events", events, _events),)

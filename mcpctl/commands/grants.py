@@ -6,7 +6,7 @@ import os
 
 from mcpctl import output
 from mcpctl.arguments import json_value, readable
-from mcpctl.commands import QUICK, SLOW, Command, clock, reach, seconds, waiting
+from mcpctl.commands import QUICK, SLOW, Command, clock, duration, reach, waiting, whole
 from mcpctl.commands.tools import properties
 from mcpctl.errors import DONE, CallError
 
@@ -235,9 +235,9 @@ def _grants(arguments: Arguments) -> None:
         )
     arguments.add_argument("--only", action="store_true", help="and there are no other arguments than these")
     arguments.add_argument("--once", action="store_true", help="for one call")
-    arguments.add_argument("--count", type=int, metavar="N", help="for N calls")
+    arguments.add_argument("--count", type=whole(0), metavar="N", help="for N calls")
     arguments.add_argument(
-        "--for", dest="lasts", type=seconds, metavar="TIME", help="for that long: 30m, 8h, 7d"
+        "--for", dest="lasts", type=duration, metavar="TIME", help="for that long: 30m, 8h, 7d"
     )
     arguments.add_argument("--session", metavar="ID", help="while that session is attached")
     arguments.add_argument("--forever", action="store_true", help="until it is revoked")

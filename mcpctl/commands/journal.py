@@ -6,7 +6,7 @@ import json
 import time
 
 from mcpctl import output
-from mcpctl.commands import QUICK, Command, clock, moment, reach
+from mcpctl.commands import QUICK, Command, clock, moment, reach, whole
 from mcpctl.errors import DONE, CallError
 
 TYPE_CHECKING = False
@@ -177,18 +177,13 @@ def full(one: Any) -> Iterable[tuple[str, object]]:
             yield name.replace("_", " "), value
 
 
-def lines(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
-
-
 def _journal(arguments: Arguments) -> None:
     add = arguments.add_argument
-    add("entry", nargs="?", type=int, metavar="NO", help="show everything about the entry of this number")
+    add(
+        "entry", nargs="?", type=whole(1), metavar="NO", help="show everything about the entry of this number"
+    )
     add("-f", "--follow", action="store_true", help="go on with what happens")
-    add("-n", "--lines", type=lines, metavar="N", help="so many entries (default 50, with --follow 10)")
+    add("-n", "--lines", type=whole(0), metavar="N", help="so many entries (default 50, with --follow 10)")
     add("--since", metavar="TIME", help="30m, 2h, 3d ago; 14:00; 2026-11-30; '2026-11-30 14:00'")
     add("--until", metavar="TIME")
     add("--agent", metavar="AGENT", help="may have * and ?, as the two below; - is the operator")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpctl import output
-from mcpctl.commands import QUICK, SLOW, Command, clock, reach, waiting
+from mcpctl.commands import QUICK, SLOW, Command, clock, reach, waiting, whole
 from mcpctl.errors import DONE, FAILED, LOGIN_NEEDED, UNAVAILABLE
 
 TYPE_CHECKING = False
@@ -304,7 +304,7 @@ def _list(arguments: Arguments) -> None:
 
 
 def _logs(arguments: Arguments) -> None:
-    arguments.add_argument("-n", "--lines", type=int, default=50, help="how many, at most 200")
+    arguments.add_argument("-n", "--lines", type=whole(1, 200), default=50, help="how many, at most 200")
     _one(arguments)
 
 

@@ -6,7 +6,7 @@ import json
 
 from mcpctl import output
 from mcpctl.arguments import arguments_text, guessed, readable
-from mcpctl.commands import SLOW, Command, person, reach, seconds, waiting
+from mcpctl.commands import SLOW, Command, duration, person, reach, waiting
 from mcpctl.commands.pages import Listing, gist, show
 from mcpctl.commands.saving import check, decoded, save, saving
 from mcpctl.errors import DONE, TOOL_ERROR, CallError
@@ -199,7 +199,7 @@ def approving(arguments: Arguments) -> None:
     """Of what may have to be approved."""
     arguments.add_argument(
         "--wait",
-        type=seconds,
+        type=duration,
         metavar="TIME",
         help="where a person has to approve it: wait so long for an answer from elsewhere",
     )

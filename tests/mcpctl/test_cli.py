@@ -103,6 +103,26 @@ def test_usage(daemon: Control, folder: Path, words: list[str]) -> None:
     assert not [r for r in daemon.requests if r["method"] != "hello"]
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["status", "--timeout", "soon"], '"soon" is no length of time; say 5, 500ms, 30m, 8h or 7d'),
+        (["add", "fs", "--timeout", "2x", "--", "sh"], '"2x" is no length of time'),
+        (["grants", "add", "fs__read", "--all", "--for", "ever"], '"ever" is no length of time'),
+        (["grants", "add", "fs__read", "--all", "--count", "many"], '"many" is no number from 0 on'),
+        (["endpoint", "enable", "--port", "80000"], '"80000" is no number from 0 to 65535'),
+        (["journal", "-n", "-1"], '"-1" is no number from 0 on'),
+        (["journal", "4x"], '"4x" is no number from 1 on'),
+        (["logs", "fs", "-n", "201"], '"201" is no number from 1 to 200'),
+    ],
+    ids=str,
+)
+def test_what_an_option_takes_is_said(daemon: Control, folder: Path, words: list[str], why: str) -> None:
+    done = run(folder, *words)
+    assert done.returncode == 2
+    assert why in done.stderr
+
+
 @pytest.mark.parametrize("kind", ["needs_login", "busy", "a_later_kind"])
 def test_the_daemons_errors(daemon: Control, folder: Path, kind: str) -> None:
     daemon.answers["servers.list"] = refusal = Refusal("internal", "cannot do \x1bit", hint="try \u202ethat")
