@@ -60,6 +60,7 @@ def ensure(place: Place, attempt: Callable[[], T | None], *, spawn: bool = True)
             raise not_running(place, "" if place.explicit else f"start it with: {by_hand(place)}")
         return found
     make_folder(place.folder)
+    log = log_file(os.environ)
     lock = take_lock(place, deadline)
     try:
         found = wait_while_starting(place, attempt, deadline)
@@ -67,14 +68,34 @@ def ensure(place: Place, attempt: Callable[[], T | None], *, spawn: bool = True)
             raise not_running(place, "a daemon owns this folder and does not answer")
         if found is None:
             say_whose_home(os.environ)
+            written = size(log)
             found = wait_for(attempt, deadline, launch(place))
     finally:
         os.close(lock)
     if found is None:
-        log = log_file(os.environ)
         where = f"its log: {log}" if os.path.isfile(log) else "to see why: mcpd run"
-        raise not_running(place, f"it was started and did not answer; {where}")
+        why = last_words(log, written)
+        raise not_running(place, f"it was started and {f'said: {why}' if why else 'did not answer'}; {where}")
     return found
+
+
+def size(file: str) -> int:
+    """0 where there is none."""
+    try:
+        return os.path.getsize(file)
+    except OSError:
+        return 0
+
+
+def last_words(log: str, since: int) -> str:
+    """Why a daemon ended at once, as it wrote it to its log after so many bytes; empty where it did not."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(since)
+            lines = file.read(65536).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.removeprefix("mcpd: ") for line in reversed(lines) if line.startswith("mcpd: ")), "")
 
 
 def by_hand(place: Place) -> str:

@@ -242,6 +242,39 @@ def test_the_command_that_starts_it_is_the_units_where_they_are_installed(
     assert start.by_hand(place) == "mcpd run", "the manager would start another"
 
 
+def test_what_a_daemon_says_at_its_end_is_repeated(folder: Path) -> None:
+    """Where another has the state folder, only they tell how to reach it; older ones do not count."""
+    log = folder / "state" / "mcpd" / "mcpd.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("mcpd: of yesterday\n")
+    driver = (
+        "import sys\n"
+        "from mcpctl import errors, paths, start\n"
+        "start.daemon_command = lambda: [sys.executable, '-I', '-c', sys.argv[2]]\n"
+        "try:\n"
+        "    start.ensure(paths.Place(sys.argv[1], 'test'), lambda: None)\n"
+        "except errors.CallError as error:\n"
+        "    print(error.hint)"
+    )
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+    for program, hint in (
+        (
+            "print('a line'); raise SystemExit('mcpd: cannot start: why')",
+            "it was started and said: cannot start: why",
+        ),
+        ("raise SystemExit(1)", "it was started and did not answer"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", driver, str(folder), program],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert done.stdout == f"{hint}; its log: {log}\n", done
+
+
 def test_nothing_is_started_for_a_named_socket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MCPD_NO_SPAWN", raising=False)
     place = paths.find(str(folder / "sub" / "x.sock"), {}, os.getuid())
