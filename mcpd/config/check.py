@@ -47,7 +47,10 @@ def findings(
     """What to say of a file with that text. `found`: what all files say with it; `before`: the problems that
     there are without it."""
     old = set(before)
-    problems = [each for each in found.problems if each.file == file or each not in old]
+    own = [each for each in found.problems if each.file == file]
+    told = {each.message for each in own}  # what two files say against each other is said once
+    others = [each for each in found.problems if each.file != file and each.message not in told]
+    problems = own + [each for each in others if each not in old]
     advice = [Problem(file, place, message) for place, message in _advice(file, found, known)]
     lines = _lines(text)
     certain = [_finding(each, file, lines, certain=True) for each in problems]

@@ -301,7 +301,9 @@ class _Found:
             self.agents[agent.name] = agent
             return
         twice = f'the agent "{agent.name}" is defined twice, in {first.source} and in {agent.source}'
-        self.note(agent.source, Fault("", f"{twice}; it may use nothing"))
+        for entry in (first, agent):
+            place = fields.join("agents", agent.name) if Path(entry.source).name == MAIN else ""
+            self.note(entry.source, Fault(place, f"{twice}; it may use nothing"))
         self.agents[agent.name] = Agent(name=agent.name, source=first.source, allowed_tools=())
 
 

@@ -123,10 +123,18 @@ def test_what_does_not_go_with_another_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "agents.d").mkdir()
     (tmp_path / "agents.d" / "coder.toml").write_text("allowed_tools = []")
     text = "[agents.coder]\nopen = true\n"
-    found = reload(tmp_path, {}, draft=Draft(tmp_path / "config.toml", text.encode()))
-    [twice] = findings(str(tmp_path / "config.toml"), text, found, load(tmp_path, {}).problems, KNOWN)
-    assert (twice.file, twice.line) == (str(tmp_path / "agents.d" / "coder.toml"), 0)
-    assert "defined twice" in twice.message
+    main = tmp_path / "config.toml"
+    found = reload(tmp_path, {}, draft=Draft(main, text.encode()))
+    before = load(tmp_path, {}).problems
+    main.write_text(text)
+    for known in (before, load(tmp_path, {}).problems):  # as a draft, and when it counts already
+        [twice] = findings(str(main), text, found, known, KNOWN)
+        assert (twice.file, twice.line) == (str(main), 1)
+        assert "defined twice" in twice.message
+    assert {each.file for each in load(tmp_path, {}).problems} == {
+        str(main),
+        str(tmp_path / "agents.d" / "coder.toml"),
+    }, "whoever looks at either is told"
 
 
 def test_what_other_files_had_wrong_before_is_none_of_this_file(tmp_path: Path) -> None:

@@ -540,10 +540,14 @@ def test_an_agent_that_is_defined_twice_may_use_nothing_and_both_files_are_named
     config = read(folder, f"[agents.a]\n{inline}")
     assert config.agents["a"].allowed_tools == ()
     assert not config.agents["a"].open
-    [told] = [problem for problem in config.problems if "twice" in problem.message]
-    assert told.file == str(folder / "agents.d" / "a.toml")
-    assert str(folder / "config.toml") in told.message
-    assert "it may use nothing" in told.message
+    told = [problem for problem in config.problems if "twice" in problem.message]
+    files = [str(folder / "config.toml"), str(folder / "agents.d" / "a.toml")]
+    assert [(problem.file, problem.place) for problem in told] == list(
+        zip(files, ("agents.a", ""), strict=True)
+    )
+    for problem in told:
+        assert all(file in problem.message for file in files)
+        assert "it may use nothing" in problem.message
 
 
 @pytest.mark.parametrize(
