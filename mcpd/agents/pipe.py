@@ -9,7 +9,7 @@ import trio
 from mcpd.agents.session import QUEUE_HIGH, Session
 from mcpd.errors import Failure
 from mcpd.protocol import jsonrpc
-from mcpd.protocol.framing import ENDS, LineBuffer
+from mcpd.protocol.framing import LineBuffer
 from mcpd.transport.lines import LineWriter
 from mcpd.transport.reader import Reader
 
@@ -68,7 +68,7 @@ class Pipe:
                 try:
                     message = jsonrpc.read(line)
                 except Failure as e:
-                    session.refuse(e, key=jsonrpc.requested_id(line[:ENDS], line[-ENDS:]))
+                    session.refuse(e, key=jsonrpc.unread_id(line))
                 else:
                     session.take(message)
             if session.malformed and self._is_hopeless():

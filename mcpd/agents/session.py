@@ -30,7 +30,7 @@ from mcpd.listing import find_agent
 from mcpd.policy.rules import may_use_server
 from mcpd.protocol import jsonrpc
 from mcpd.protocol.abilities import NONE, Ability
-from mcpd.protocol.framing import ENDS, LINE_LIMIT
+from mcpd.protocol.framing import LINE_LIMIT
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.shapes import CancelledParams, read_params
@@ -248,7 +248,10 @@ class Session:
         """One of the session's tasks: serve what waits, then rest if nobody does, else end."""
         while True:
             while self._waiting:
-                await self._serve(self._waiting.popleft())
+                message, key, on, ticket, batch = self._waiting.popleft()
+                if self.outlet.queued > QUEUE_HIGH:
+                    await self.outlet.drained()
+                self._served(on, key, ticket, batch, await self._face.serve(self, message, key, on, ticket))
             self._serving -= 1
             if self._resting is not None:
                 return
@@ -259,11 +262,14 @@ class Session:
         self._resting = None
         return trio.lowlevel.Abort.SUCCEEDED
 
-    async def _serve(self, waiting: Waiting) -> None:
-        message, key, on, ticket, batch = waiting
-        if self.outlet.queued > QUEUE_HIGH:
-            await self.outlet.drained()
-        answer = await self._face.serve(self, message, key, on, ticket)
+    async def _serve_aside(self, message: Message, key: bytes, on: bytes, batch: Batch | None) -> None:
+        """A request that takes no place."""
+        ticket = self._running[on]
+        self._served(on, key, ticket, batch, await self._face.serve(self, message, key, on, ticket))
+
+    def _served(
+        self, on: bytes, key: bytes, ticket: Ticket, batch: Batch | None, answer: bytes | None
+    ) -> None:
         if self._running.get(on) is not ticket:
             # It was answered before it was through, see `answer_now`.
             self._serving += 1
@@ -323,14 +329,13 @@ class Session:
             self._answer(self._face.refused(message, busy, self.revision is None), on, batch)
             return
         ticket = self._running[on] = Ticket(None if placeless else self._park)
-        waiting = (message, key, on, ticket, batch)
         self.malformed = 0
         if batch is not None:
             batch.open(key)
         if placeless:
-            self._nursery.start_soon(self._serve, waiting)
+            self._nursery.start_soon(self._serve_aside, message, key, on, batch)
         else:
-            self._waiting.append(waiting)
+            self._waiting.append((message, key, on, ticket, batch))
 
     def take_batch(self, line: bytes, on: bytes = b"") -> None:
         """Take an array of messages; it is answered by an array (JSON-RPC 2.0, section 6)."""
@@ -346,7 +351,7 @@ class Session:
             try:
                 message = jsonrpc.read(item)
             except Failure as e:
-                self.refuse(e, on, batch, jsonrpc.requested_id(item[:ENDS], item[-ENDS:]))
+                self.refuse(e, on, batch, jsonrpc.unread_id(item))
             else:
                 self.take(message, b"", batch)
         batch.close()

@@ -38,6 +38,7 @@ _KEY = rb'("[^"\\]{0,100}"|-?[0-9]{1,30})\s*'
 _ID_FIRST = re.compile(
     rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*){0,2}"id"\s*:\s*' + _KEY + rb","
 )
+_KEY_WHOLE = re.compile(_KEY)
 _ID_LAST = re.compile(rb'[,{]\s*"id"\s*:\s*' + _KEY + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 
 
@@ -57,6 +58,13 @@ class Message(msgspec.Struct, frozen=True):
         return bytes(self.id)
 
 
+class _Named(msgspec.Struct):
+    """What of a message can be anything, but for the id."""
+
+    id: msgspec.Raw = ABSENT
+    method: msgspec.Raw = ABSENT
+
+
 class ErrorObject(msgspec.Struct, frozen=True):
     """The `error` member of an answer; data stays JSON text."""
 
@@ -70,6 +78,7 @@ class ErrorObject(msgspec.Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(Message).decode
+_decode_named = msgspec.json.Decoder(_Named).decode
 _decode_error = msgspec.json.Decoder(ErrorObject).decode
 _encode = msgspec.json.encode
 
@@ -171,9 +180,30 @@ def requested_id(head: bytes, tail: bytes) -> bytes:
     return _seen_id(head, tail) if b'"method"' in head else b""
 
 
+def unread_id(line: bytes) -> bytes:
+    """The same of a whole line that `read` has refused. What lacks a brace was cut off: the id at its end may
+    be one within its params."""
+    try:
+        named = _decode_named(line if len(line) <= VALUES else b"")
+    except (msgspec.MsgspecError, RecursionError):
+        is_whole = line.count(b"{") == line.count(b"}")
+        return requested_id(line[:ENDS], line[-ENDS:] if is_whole else b"")
+    key = bytes(named.id)
+    return key if named.method and _KEY_WHOLE.fullmatch(key) and _is_json(key) else b""
+
+
 def _seen_id(head: bytes, tail: bytes) -> bytes:
     found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
-    return found[1] if found else b""
+    return found[1] if found and _is_json(found[1]) else b""
+
+
+def _is_json(key: bytes) -> bool:
+    """07 and bytes that are no text are none, and would make none of an answer."""
+    try:
+        msgspec.json.decode(key)
+    except msgspec.MsgspecError:
+        return False
+    return True
 
 
 def _salvage(line: bytes) -> Message | None:

@@ -235,6 +235,35 @@ def test_the_id_of_a_request_is_seen_from_its_ends(head: bytes, tail: bytes) -> 
     assert jsonrpc.answered_id(head, tail) == b""
 
 
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":5}', b"7"),
+        (b'{"jsonrpc":"2.0","method":5,"params":{"id":3},"id":"a","x":1}', b'"a"'),
+        (b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"id":3}', b"7"),
+        (b'{"method":"x","params":{"text":"\\ud83d"},"jsonrpc":"2.0","id":7}', b"7"),
+        (b'{"method":"x","params":{"text":"' + b"x" * 200_000 + b'\\ud83d"},"jsonrpc":"2.0","id":7}', b"7"),
+        # Cut off: the id at its end is another's.
+        (b'{"jsonrpc":"2.0","method":"x","params":{"id":3}', b""),
+        (b'{"jsonrpc":"2.0","method":5,"params":{"id":3}', b""),
+        (b'{"method":"x","params":[{"id":3,"jsonrpc":"2.0"}', b""),
+        (b'{"method":"x","params":{"text":"' + b"x" * 200_000 + b'","and":{"id":3}', b""),
+        # No JSON, nor would an answer be that has it.
+        (b'{"jsonrpc":"2.0","id":07,"method":"x"}', b""),
+        (b'{"jsonrpc":"2.0","id":"\xff","method":"x"}', b""),
+        (b'{"jsonrpc":"2.0","id":"a\tb","method":"x"}', b""),
+        (b'{"jsonrpc":"2.0","id":"\xff","method":5}', b""),
+        # No request's.
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"x"}', b""),
+        (b'{"jsonrpc":"2.0","id":[7],"method":"x"}', b""),
+        (b'{"jsonrpc":"1.0","id":7,"result":{"method":"x"}}', b""),
+        (b"[" * 100_000, b""),
+    ],
+)
+def test_the_id_of_what_cannot_be_read(line: bytes, key: bytes) -> None:
+    assert jsonrpc.unread_id(line) == key
+
+
 def test_noise_is_none() -> None:
     assert jsonrpc.read_lenient(b"Server listening on stdio") is None
     assert jsonrpc.read_lenient(b'"text"') is None

@@ -27,7 +27,6 @@ from mcpd.consent import tokens
 from mcpd.errors import Failure
 from mcpd.listing import find_agent
 from mcpd.protocol import headers, jsonrpc
-from mcpd.protocol.framing import ENDS
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.shapes import read_call
 
@@ -237,7 +236,7 @@ def _read(line: bytes) -> Message:
         return jsonrpc.read(line)
     except Failure as failure:
         refused = Refused(400, failure)
-        refused.key = jsonrpc.requested_id(line[:ENDS], line[-ENDS:]) or refused.key
+        refused.key = jsonrpc.unread_id(line) or refused.key
         raise refused from None
 
 
