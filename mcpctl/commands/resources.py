@@ -8,7 +8,7 @@ from mcpctl import output
 from mcpctl.arguments import readable
 from mcpctl.commands import Command, person, reach, waiting
 from mcpctl.commands.pages import Listing, gist, show
-from mcpctl.commands.saving import check, decoded, save, saving
+from mcpctl.commands.saving import check, decoded, offer, save, saving
 from mcpctl.commands.tools import GRACE, approving
 from mcpctl.errors import DONE, CallError
 from mcpctl.result import binary, note_cuts
@@ -64,18 +64,21 @@ def read(options: Namespace) -> int:
     if options.json:
         output.say_json(answer)
     else:
-        say_contents(result)
+        offer(options, say_contents(result))
     note_cuts(result, "contents")
     return DONE
 
 
-def say_contents(result: Any) -> None:
-    """A ReadResourceResult for people: text as it is, everything else in a line."""
+def say_contents(result: Any) -> list[object]:
+    """A ReadResourceResult for people: text as it is, all else in a line. Returns what was not text."""
     contents = result.get("contents")
+    unseen: list[object] = []
     for part in contents if isinstance(contents, list) else ():
         part = part if isinstance(part, dict) else {}
         text = str(part["text"]) if "text" in part else binary(part.get("mimeType"), part.get("blob"))
         output.say(output.visible_block(text))
+        unseen += [] if "text" in part else [part.get("blob")]
+    return unseen
 
 
 def whole(found: Any) -> bytes:

@@ -29,9 +29,19 @@ def check(options: Namespace) -> None:
         return
     if options.json:
         raise CallError("usage", "--json prints the whole answer, --output saves a part of it: take one")
+    if os.path.isdir(options.output):
+        raise CallError("not_writable", f'cannot save to "{options.output}": it is a folder')
     if os.path.lexists(options.output) and not options.force:
         message = f'cannot save to "{options.output}": it exists'
         raise CallError("not_writable", message, "--force replaces it")
+    if not os.path.isdir(os.path.dirname(options.output) or "."):
+        raise CallError("not_writable", f'cannot save to "{options.output}": there is no such folder')
+
+
+def offer(options: Namespace, found: list[object]) -> None:
+    """What is binary is not shown: say how to get it, where it is one thing."""
+    if len(found) == 1 and options.output is None:
+        output.note("--output FILE saves what is binary")
 
 
 def save(data: bytes, options: Namespace) -> None:

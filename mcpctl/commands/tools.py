@@ -8,7 +8,7 @@ from mcpctl import output
 from mcpctl.arguments import arguments_text, guessed, readable
 from mcpctl.commands import SLOW, Command, duration, person, reach, waiting
 from mcpctl.commands.pages import Listing, gist, show
-from mcpctl.commands.saving import check, decoded, save, saving
+from mcpctl.commands.saving import check, decoded, offer, save, saving
 from mcpctl.errors import DONE, TOOL_ERROR, CallError
 from mcpctl.result import binary_of, note_cuts, say_result
 
@@ -109,6 +109,7 @@ def call(options: Namespace) -> int:
         output.say_json(answer)
     else:
         say_result(result)
+        offer(options, binaries(result))
     note_cuts(result, "content")
     if result.get("isError") is True:
         return TOOL_ERROR
@@ -117,10 +118,15 @@ def call(options: Namespace) -> int:
     return DONE
 
 
+def binaries(result: Any) -> list[object]:
+    """The images, sounds and files that an answer has, as their base64."""
+    content = result.get("content")
+    return [data for block in content if (data := binary_of(block))] if isinstance(content, list) else []
+
+
 def only_binary(result: Any) -> bytes:
     """The one image, sound or file that an answer has. Raises CallError."""
-    content = result.get("content")
-    found = [data for block in content if (data := binary_of(block))] if isinstance(content, list) else []
+    found = binaries(result)
     if len(found) != 1:
         what = "nothing binary" if not found else f"{len(found)} binary parts"
         raise CallError("bad_answer", f"nothing is saved: the answer has {what}", "--json prints all of it")

@@ -96,7 +96,9 @@ def test_what_is_read(daemon: Control, folder: Path, words: list[str], params: A
 )
 def test_contents_for_people(daemon: Control, folder: Path, part: Any, shown: str) -> None:
     daemon.answers["resources.read"] = answer(part)
-    assert run(folder, "resources", "read", "x:y").stdout == shown
+    done = run(folder, "resources", "read", "x:y")
+    assert done.stdout == shown
+    assert ("--output FILE" in done.stderr) == ("[binary" in shown)
     assert json.loads(run(folder, "resources", "read", "x:y", "--json").stdout) == answer(part)
 
 
@@ -164,7 +166,10 @@ def test_a_file_that_cannot_be_written(daemon: Control, folder: Path) -> None:
     daemon.answers["resources.read"] = answer({"text": "x"})
     done = run(folder, "resources", "read", "x:y", "-o", str(folder / "no" / "such"))
     assert done.returncode == 1
-    assert "no such file or directory" in done.stderr
+    assert "there is no such folder" in done.stderr
+    done = run(folder, "resources", "read", "x:y", "--force", "-o", str(folder))
+    assert (done.returncode, "it is a folder" in done.stderr) == (1, True)
+    assert not daemon.requests, "nothing is read in vain"
 
 
 @pytest.mark.parametrize(
