@@ -112,8 +112,7 @@ def _became(old: msgspec.Struct | None, new: msgspec.Struct | None) -> str:
     if new is None:
         return "removed"
     if old is None:
-        said = {field: getattr(new, field) for field in new.__struct_fields__}
-        return f"new: {_listed({k: v for k, v in said.items() if v is not None})}"
+        return f"new: {_listed({field: getattr(new, field) for field in new.__struct_fields__})}"
     return "; ".join(
         f"{field} {_worded(getattr(old, field))} -> {_worded(getattr(new, field))}"
         for field in differing(old, new)
@@ -121,14 +120,16 @@ def _became(old: msgspec.Struct | None, new: msgspec.Struct | None) -> str:
 
 
 def _listed(said: dict[str, object]) -> str:
-    return ", ".join(
-        f"{field} {_worded(value)}" for field, value in said.items() if field not in ("name", "source")
-    )
+    """What is set."""
+    words = {field: _worded(value) for field, value in said.items() if field not in ("name", "source")}
+    return ", ".join(f"{field} {word}" for field, word in words.items() if word != "unset")
 
 
 def _worded(value: object) -> str:
     if value is None:
         return "unset"
+    if isinstance(value, msgspec.Struct):
+        return _listed({field: getattr(value, field) for field in value.__struct_fields__}) or "unset"
     return msgspec.json.encode(value).decode() if isinstance(value, tuple) else str(value)
 
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from mcpd.config.change import Difference, applied, diff
 from mcpd.config.spec import Agent, Config, Faulty, Policy, Server, Settings
+from mcpd.policy.terms import Leaks
 
 A = Server(name="a", source="a.toml", command="x", args=("1",), env={"K": "v"}, start="eager", replay="auto")
 BROKEN = Faulty("a", "a.toml", "bad_definition", "command: expected a text, found a number")
@@ -45,7 +46,11 @@ def test_what_is_applied_is_shown_in_words_and_without_secrets() -> None:
         replace(A, name="new", policy=Policy(approval="never")),
         far,
         agents=(Agent(name="new", source="new.toml"), Agent(name="wide")),
-        tool_policies=(("a__*", Policy(approval="never", timeout=0)),),
+        tool_policies=(
+            ("a__*", Policy(approval="never", timeout=0)),
+            ("c__*", Policy(approval="deny")),
+            ("d__*", Policy(leaks=Leaks(arguments="allow"))),
+        ),
         settings=Settings(risk="low"),
     )
     shown = applied(old, new)
@@ -61,6 +66,8 @@ def test_what_is_applied_is_shown_in_words_and_without_secrets() -> None:
         'agents.wide: allowed_tools ["a__*"] -> unset',
         'tool_policies."a__*": approval always -> never; timeout unset -> 0',
         'tool_policies."b__*": removed',
+        'tool_policies."c__*": new: approval deny',
+        'tool_policies."d__*": new: leaks arguments allow',
         "defaults.risk: medium -> low",
     ]
     assert applied(new, new) == ()
