@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -12,7 +13,7 @@ from mcpd.api import policy as api
 from mcpd.broker import Broker
 from mcpd.caller import Caller
 from mcpd.catalog import names
-from mcpd.config.spec import Agent
+from mcpd.config.spec import MAIN, Agent
 from mcpd.permit import bound_of, facts_of, request_of
 from mcpd.policy import binding, rules
 from mcpd.policy.explain import Case, Limits, explain
@@ -78,9 +79,15 @@ def seen_by(broker: Broker, agent: Agent, row: Row) -> Row:
 
 def _unbar(agent: Agent, row: Row) -> str:
     try:
-        allow(Lists(agent.allowed_tools, agent.denied_tools), (row.name,))
+        lists = allow(Lists(agent.allowed_tools, agent.denied_tools), (row.name,))
     except Blocked as blocked:
         return f'denied_tools of agent {agent.name} without "{blocked.by}"'
+    if Path(agent.source).name == MAIN:  # there mcpctl writes nothing
+        fields = (
+            f'denied_tools without "{row.name}"' if row.name in agent.denied_tools else "",
+            f'allowed_tools with "{row.name}"' if lists.allowed != agent.allowed_tools else "",
+        )
+        return f"[agents.{agent.name}] of {MAIN}: {' and '.join(filter(None, fields))}"
     return f"mcpctl agents allow {agent.name} {row.name}"
 
 

@@ -100,6 +100,33 @@ async def test_the_way_back_from_a_denial_is_one_that_works(
             assert (await explained(world, name=tool))["verdict"] == "ask"
 
 
+@pytest.mark.parametrize(
+    ("tool", "fields"),
+    [
+        ("tiny__echo", 'allowed_tools with "tiny__echo"'),
+        ("tiny__crash", 'denied_tools without "tiny__crash"'),
+        ("tiny__fail", 'denied_tools without "tiny__fail" and allowed_tools with "tiny__fail"'),
+    ],
+)
+async def test_an_entry_in_config_toml_is_for_the_user_to_edit(
+    home: Home, real_clock: None, tool: str, fields: str
+) -> None:
+    prepare(home)
+    write_config(
+        home,
+        """[agents.own]
+        allowed_tools = ["tiny__c*"]
+        denied_tools = ["tiny__crash", "tiny__fail"]
+        """,
+    )
+    async with running(home) as world:
+        [change] = (await explained(world, agent="own", name=tool))["changes"]
+        client = await world.operator()
+        refused = await client.refusal("agents.allow", agent="own", tools=[tool])
+        assert refused.kind == "not_writable"
+    assert change == {"step": f"[agents.own] of config.toml: {fields}", "verdict": "ask"}
+
+
 async def test_a_grant_counts_for_its_arguments_and_is_not_used_up(home: Home, real_clock: None) -> None:
     prepare(home)
     async with running(home) as world:
