@@ -164,7 +164,10 @@ class Connection:
         if sent is not None:
             sent(key)
         try:
-            return await slot.wait()
+            if slot.outcome is None:
+                slot.waiter = trio.lowlevel.current_task()
+                await trio.lowlevel.wait_task_rescheduled(slot.abandon)
+            return slot.result()
         except Failure as e:
             if e.kind == "timed_out":
                 self.doubted()

@@ -8,13 +8,14 @@ import trio.testing
 
 from mcpd.errors import Failure
 from mcpd.transport.pending import SWEEP, Deadlines, Slot
+from tests.transport.slots import outcome
 
 
 async def test_the_first_outcome_counts() -> None:
     slot = Slot(0, 0)
     slot.settle(b"1")
     slot.settle(b"2")
-    assert await slot.wait() == b"1"
+    assert await outcome(slot) == b"1"
 
 
 async def test_the_waiter_wakes() -> None:
@@ -26,13 +27,13 @@ async def test_the_waiter_wakes() -> None:
 
 
 async def wait_for(slot: Slot, result: bytes) -> None:
-    assert await slot.wait() == result
+    assert await outcome(slot) == result
 
 
 async def test_a_cancelled_waiter_may_be_settled_later() -> None:
     slot = Slot(0, 0)
     with trio.move_on_after(1) as scope:
-        await slot.wait()
+        await outcome(slot)
     assert scope.cancelled_caught
     slot.settle(b"late")
 
@@ -65,7 +66,7 @@ async def test_when_a_request_times_out(
         nursery.start_soon(deadlines.run)
         nursery.start_soon(progress)
         with pytest.raises(Failure) as caught:
-            await slot.wait()
+            await outcome(slot)
         assert caught.value.kind == "timed_out"
         assert 0 <= trio.current_time() - began - expected <= 2 * SWEEP
         nursery.cancel_scope.cancel()

@@ -8,6 +8,7 @@ import trio.testing
 
 from mcpd.transport.pending import Slot
 from mcpd.upstream.ticket import Ticket, Withdrawn
+from tests.transport.slots import outcome
 
 
 async def test_a_request_that_waits_for_its_answer_is_taken_back() -> None:
@@ -17,7 +18,7 @@ async def test_a_request_that_waits_for_its_answer_is_taken_back() -> None:
 
         async def wait() -> None:
             with pytest.raises(Withdrawn):
-                await slot.wait()
+                await outcome(slot)
 
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
@@ -29,7 +30,7 @@ async def test_an_answer_that_came_first_counts() -> None:
     ticket.waits_in(slot)
     slot.settle(b"{}")
     ticket.withdraw()
-    assert await slot.wait() == b"{}"
+    assert await outcome(slot) == b"{}"
 
 
 async def test_any_other_wait_is_left() -> None:
