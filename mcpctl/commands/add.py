@@ -9,7 +9,7 @@ from mcpctl.commands import QUICK, SLOW, Command, duration, place, reach
 from mcpctl.commands.servers import report, verdict
 from mcpctl.commands.tools import every_tool
 from mcpctl.errors import DONE, CallError
-from mcpctl.paths import config_folder
+from mcpctl.paths import config_folder, home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ def first_connection(mcpd: Client, options: Namespace, added: str) -> int:
         return verdict(found)
     output.say(report(found))
     if not found["ok"]:
+        if word := misplaced(options):
+            where = f'"{word}" is in this folder, and the server runs in your home folder'
+            again = f"mcpctl remove {options.name}, then add it with the full path or with --cwd ."
+            output.note(output.visible(f"{where}: {again}"))
         return verdict(found)
     tools = every_tool(mcpd, {"server": options.name}, SLOW)
     # The report has the server's own warnings already; here its name stands before them.
@@ -56,6 +60,16 @@ def first_connection(mcpd: Client, options: Namespace, added: str) -> int:
     tools.say()
     output.say(output.visible(f"next: {next_step(options.name, tools.entries)}"))
     return DONE
+
+
+def misplaced(options: Namespace) -> str:
+    """An argument that names a file from where the caller stands, but not from where the server runs."""
+    words = [*options.words, *options.tail]
+    if options.cwd or is_remote(options.transport, words):
+        return ""
+    own = home(os.environ)
+    files = (word for word in words[1:] if os.path.exists(word) and not os.path.isabs(word))
+    return next((word for word in files if not os.path.exists(os.path.join(own, word))), "")
 
 
 def next_step(name: str, tools: list[Any]) -> str:

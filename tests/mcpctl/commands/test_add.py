@@ -178,6 +178,33 @@ def test_a_first_connection_that_fails(daemon: Control, folder: Path, bin_folder
     assert "mcpctl logs fs" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["serve", "here.py"], '"here.py"'),
+        (["serve", "--", "-x", "sub/here.py", "here.py"], '"sub/here.py"'),
+        (["serve", "there.py", "both.py"], ""),
+        (["serve", "{folder}/here.py"], ""),
+        (["--cwd", ".", "serve", "here.py"], ""),
+        (["https://example.com/here.py"], ""),
+    ],
+)
+def test_a_file_that_is_only_where_the_caller_stands_is_told_of_when_the_server_fails(
+    daemon: Control, folder: Path, bin_folder: Path, words: list[str], named: str
+) -> None:
+    (folder / "sub").mkdir()
+    (folder / "home").mkdir()
+    for file in ("here.py", "sub/here.py", "both.py", "home/both.py", "home/there.py"):
+        (folder / file).write_text("")
+    failed = {"state": "failed", "reason": "exited", "error": "no such file"}
+    daemon.answers |= {"servers.add": server("fs"), "servers.test": server_test(ok=False, status=failed)}
+    environ = environment(folder, PATH=f"{bin_folder}:{os.environ['PATH']}", HOME=str(folder / "home"))
+    done = run(folder, "add", "fs", *(word.format(folder=folder) for word in words), environ=environ)
+    assert done.returncode == 12
+    assert ("--cwd ." in done.stderr) == bool(named)
+    assert named in done.stderr
+
+
 def test_a_name_that_is_taken(daemon: Control, folder: Path, bin_folder: Path) -> None:
     daemon.answers["servers.add"] = Refusal("name_taken", 'cannot add "fs": it exists')
     done = add(folder, bin_folder, "fs", "serve")
