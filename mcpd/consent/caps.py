@@ -42,7 +42,7 @@ class Caps:
         """Raises Failure `denied`, `busy` for a call that nobody is to be asked about; `opened`: how many
         questions of the agent are open."""
         if left := self.refused(digest, now):
-            raise verdicts.refused(left)
+            raise verdicts.refused(agent, left)
         if agent in self._muted:
             raise verdicts.muted(agent)
         if opened >= OPEN:

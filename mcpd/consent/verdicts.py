@@ -27,7 +27,9 @@ def refusal(name: str, question: Question, outcome: Outcome, refused: float) -> 
     match outcome:
         case "denied":
             message = f'denied: a person said no to this call of "{tool}" ({name})'
-            hint = f"the same call is refused for {_spelled(refused)}; ask the user what to do instead"
+            hint = "; ".join(
+                (f"the same call is refused for {_spelled(refused)}", *_next(question.bound.agent))
+            )
         case "expired":
             message = f'denied: nobody answered whether "{tool}" may be called ({name})'
             hint = "calling again asks again"
@@ -39,10 +41,10 @@ def refusal(name: str, question: Question, outcome: Outcome, refused: float) -> 
     return Failure("denied", message, hint=hint, approval=name)
 
 
-def refused(left: float) -> Failure:
+def refused(agent: str, left: float) -> Failure:
     """A person has said no to the same call; that counts for `left` more seconds (n07)."""
     message = f"denied: a person said no to the same call; it is refused for another {_spelled(left)}"
-    return Failure("denied", message, hint="ask the user what to do instead")
+    return Failure("denied", message, hint="".join(_next(agent)))
 
 
 def too_large(size: int, most: int) -> Failure:
@@ -72,6 +74,11 @@ def progress(name: str, number: int) -> bytes:
     """The params of a notice that rises and stays below zero, where a server's own progress begins (5.8)."""
     message = f"waiting for a person to approve {name} (mcpctl approvals)"
     return b'{"progress":%.6f,"message":%s}' % (-1 / number, jsonrpc.quoted(message))
+
+
+def _next(agent: str) -> tuple[str, ...]:
+    """What an agent may do after a no. The operator is the user; mcpctl names what would change it."""
+    return ("ask the user what to do instead",) if agent else ()
 
 
 def _who(agent: str) -> str:

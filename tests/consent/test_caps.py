@@ -64,3 +64,14 @@ def test_a_no_counts_for_the_same_call_for_a_quarter_of_an_hour() -> None:
     assert caps.refused("call", 400.0) == 600.0
     assert kind(caps, "coder", now=1000.0) == ""
     assert caps.refused("call", 2000.0) == 0.0
+
+
+def test_an_agent_is_sent_to_the_user_and_the_user_to_nobody() -> None:
+    caps = Caps()
+    caps.refuse("call", 0.0)
+    hints = []
+    for agent in ("coder", ""):
+        with pytest.raises(Failure) as refused:
+            caps.check(agent, "call", 0, 1.0)
+        hints.append(refused.value.hint)
+    assert hints == ["ask the user what to do instead", ""]

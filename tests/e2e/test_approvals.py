@@ -194,3 +194,4 @@ async def test_a_call_by_mcpctl_without_a_terminal(daemon: Daemon, real_clock: N
     denied = daemon.ctl("call", "files__echo", "text=hi", check=False)
     assert denied.returncode == 5
     assert "a person said no" in denied.stderr
+    assert "mcpctl explain - files__echo" in denied.stderr, "who reads it is the user"
