@@ -208,7 +208,7 @@ def _record(broker: Broker, by: Caller, grant: Grant, outcome: str, proof: str) 
             kind="grant",
             caller=Caller(by.session, grant.agent, by.pid, by.exe),
             about=About(server=grant.server, tool=grant.tool, destination=grant.destination),
-            because=grant.words,
+            because="; ".join(filter(None, (grant.words, grant.lasts, grant.reason))),
             outcome=outcome,
             grant=grant.id,
             proof=proof,

@@ -105,6 +105,19 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return f'grant {self.id} for {which} of server "{self.server}"{where and f" where {where}"}'
 
     @property
+    def lasts(self) -> str:
+        """Its lifespan, for people, as it was when it was given."""
+        match self.lifespan:
+            case "count":
+                return f"for {self.count} calls"
+            case "until":
+                return f"for {round(self.until - self.made_at)} s"
+            case "session":
+                return f"until session {self.session} ends"
+            case other:
+                return other
+
+    @property
     def uses(self) -> int:
         """Requests after which it has come to its end; 0 for any number."""
         return 1 if self.lifespan == "once" else self.count

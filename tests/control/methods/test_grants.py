@@ -145,6 +145,26 @@ async def test_the_journal_has_who_gave_what_and_took_it_back_n12(home: Home, re
     assert all(each.pid and key in each.because for each in found)
 
 
+@pytest.mark.parametrize(
+    ("lifespan", "words"),
+    [
+        ({"lifespan": "forever", "reason": "tidying up"}, "; forever; tidying up"),
+        ({"lifespan": "once"}, "; once"),
+        ({"lifespan": "count", "count": 3}, "; for 3 calls"),
+        ({"lifespan": "until", "seconds": 28800}, "; for 28800 s"),
+    ],
+)
+async def test_the_journal_has_how_long_it_lasts_and_why(
+    home: Home, real_clock: None, lifespan: dict[str, Any], words: str
+) -> None:
+    prepare(home)
+    async with running(home) as world:
+        client = await world.operator()
+        await add(client, **lifespan)
+        [found] = (await world.broker.journal.query(QueryJournal(kinds=("grant",)))).entries
+        assert found.because.endswith(f'of server "tiny"{words}')
+
+
 async def test_the_next_agent_of_a_name_has_none_of_the_grants(home: Home, real_clock: None) -> None:
     """Also where the agent went by an edit of the files: `agents remove` forgets them, so does `reload`."""
     prepare(home)
