@@ -31,7 +31,7 @@ def passphrase(options: Namespace) -> int:
 
 def chosen() -> str:
     """A new one, typed twice. Raises CallError."""
-    first = factor.typed("new passphrase: ")
+    first = factor.typed("new passphrase (8 characters or more): ")
     if factor.typed("once more: ") != first:
         raise CallError("usage", "the two are not the same")
     return first

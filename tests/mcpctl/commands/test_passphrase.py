@@ -62,7 +62,9 @@ def at_terminal(folder: Path, typed: list[str], *words: str) -> tuple[int, str]:
         while True:
             assert select.select([person], [], [], LIMIT)[0]
             shown += os.read(person, 4096)
-            if typed and shown.endswith((b"passphrase: ", b"more: ")):
+            if typed and shown.endswith(
+                (b"passphrase: ", b"passphrase (8 characters or more): ", b"once more: ")
+            ):
                 os.write(person, f"{typed.pop(0)}\n".encode())
     except OSError:
         pass  # the terminal is closed by its last program
