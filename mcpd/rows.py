@@ -62,8 +62,8 @@ class Offer(NamedTuple):
     """It has told this catalogue itself; else it is from the cache, which lowers no risk."""
     review: Review | None = None
     """The catalogue beside what people have seen of it (n09)."""
-    others: Callable[[], Mapping[str, tuple[Known, ...]]] = dict
-    """The tools of all servers, by their plain names (n18)."""
+    others: Callable[[frozenset[str]], Mapping[str, tuple[Known, ...]]] = lambda plain: {}
+    """The tools of all servers that have one of these plain names (n18)."""
 
 
 def withheld(offer: Offer, tool: Tool) -> str:
@@ -184,9 +184,10 @@ class Row:
         finding = review.findings.get(Place("tool", name)) if review is not None else None
         if finding is not None and finding.held and finding.listed:
             yield f"{finding.held}; this call is for what was approved: mcpctl pins diff {self.upstream.name}"
+        others = self.offer.others(shadows.looked_for(name, self.description))
         for flag in (
             *poison.soft(self.tool.entry(name, stateless=True)),
-            *shadows.find(self.upstream.name, name, self.description, self.offer.others()),
+            *shadows.find(self.upstream.name, name, self.description, others),
         ):
             yield flag.said
 

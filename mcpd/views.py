@@ -7,8 +7,8 @@ done per change). All but the tools' names is made when first asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Protocol
 
 from mcpd.catalog import names, qualify
@@ -391,7 +391,10 @@ def shown(fleet: Fleet, agent: Agent, key: ViewKey) -> list[Upstream]:
 def offers(fleet: Fleet, trust: Trust, pins: Reviews, agent: Agent, key: ViewKey) -> dict[str, Offer]:
     """Those of them whose catalogue is known, by name, each by the instance that the agent uses there."""
     found: dict[str, Offer] = {}
-    others = cache(lambda: all_tools(catalogs(fleet)))
+
+    def others(plain: frozenset[str]) -> Mapping[str, tuple[Known, ...]]:
+        return all_tools(catalogs(fleet), plain)
+
     for main in shown(fleet, agent, key):
         upstream = fleet.at(main, agent.name, key.root) if main.catalog is not None else main
         catalog = upstream.catalog
@@ -409,12 +412,16 @@ def catalogs(fleet: Fleet) -> list[tuple[str, Catalog]]:
     return [(main.name, main.catalog) for main in fleet.all() if main.catalog is not None]
 
 
-def all_tools(offered: Iterable[tuple[str, Catalog]]) -> Mapping[str, tuple[Known, ...]]:
-    """The tools of all servers, whoever may use them: what looks like one of them is to be told (n18)."""
+def all_tools(
+    offered: Iterable[tuple[str, Catalog]], plain: Container[str] | None = None
+) -> Mapping[str, tuple[Known, ...]]:
+    """The tools of all servers, whoever may use them: what looks like one of them is to be told (n18).
+    `plain`: only those whose plain name is one of these."""
     return shadows.by_name(
         Known(server, tool.name, partial(described, tool))
         for server, catalog in offered
         for tool in catalog.tools
+        if plain is None or shadows.plain_name(tool.name) in plain
     )
 
 

