@@ -11,6 +11,7 @@ import errno
 import fcntl
 import logging
 import os
+import re
 import resource
 import signal
 import time
@@ -47,6 +48,10 @@ STDERR_LINE = 8192
 _READ = STDERR_LINE + 4096
 
 
+#: How the line begins by which Node, Python and others say what has ended them.
+_REASON = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)(?: \[\w+\])?: ")
+
+
 class StderrRing:
     """The last lines that a server wrote beside the protocol; survives its restarts (n16)."""
 
@@ -79,6 +84,14 @@ class StderrRing:
 
     def last(self, count: int) -> list[tuple[float, str]]:
         return list(self._lines)[-count:]
+
+    def last_words(self) -> str:
+        """What to repeat of it when the server has ended: its last lines, and before them the one that names
+        an error, which in some languages has a dozen lines behind it."""
+        lines = [text.strip() for _, text in self.last(20) if text.strip()]
+        reason = next((line[:300] for line in reversed(lines) if _REASON.match(line)), "")
+        others = dict.fromkeys(line for line in lines[-5:] if not reason or line[:300] != reason)
+        return " / ".join(filter(None, (reason, " / ".join(others)[-300:])))
 
 
 class Stdio:

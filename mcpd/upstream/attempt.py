@@ -160,8 +160,8 @@ class Attempt:
         except ConnectFailed as e:
             if e.reason != "exited":
                 raise
-            last = [text for _, text in self._ring.last(5) if text.strip()]
-            words = f"{e.message}; it wrote: {' / '.join(last)[-600:]}" if last else e.message
+            last = self._ring.last_words()
+            words = f"{e.message}; it wrote: {last}" if last else e.message
             raise ConnectFailed("exited", words) from None
         finally:
             link.withdraw = self._withdraw

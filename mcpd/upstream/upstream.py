@@ -533,8 +533,8 @@ class Upstream:
                 self._history, anew=ending.anew, lasting=ending.lasting, wanted=self._wanted, lived=lived
             )
         else:
-            last = [text for _, text in self.ring.last(3) if text.strip()]
-            words += f"; it wrote: {' / '.join(last)[-400:]}" if last else ""
+            last = self.ring.last_words()
+            words += f"; it wrote: {last}" if last else ""
             self._history, following = retry.after_loss(self._history)
         self._after(following, ending.reason, words)
 

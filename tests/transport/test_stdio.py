@@ -288,6 +288,43 @@ async def test_what_cannot_be_started_leaves_nothing_open(
 # ------------------------------------------------------------------- the ring
 
 
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([], ""),
+        (["", "  ", "\tone"], "one"),
+        ([str(number) for number in range(9)], "4 / 5 / 6 / 7 / 8"),
+        (["usage: x", "usage: x"], "usage: x"),
+        # As Node says it; the first start's lines are there as well.
+        (
+            2
+            * [
+                "throw err;",
+                "",
+                "Error: Cannot find module '/a.js'",
+                *["    at f (b:1)"] * 6,
+                "}",
+                "",
+                "Node.js v20",
+            ],
+            "Error: Cannot find module '/a.js' / at f (b:1) / } / Node.js v20",
+        ),
+        (
+            ["Traceback:", "mod.SomeError: no", "ask the vendor"],
+            "mod.SomeError: no / Traceback: / ask the vendor",
+        ),
+        (["x" * 400], "x" * 300),
+        (["Error: " + "y" * 400, "z"], "Error: " + "y" * 293 + " / z"),
+    ],
+    ids=str,
+)
+def test_the_last_words_name_the_error(lines: list[str], words: str) -> None:
+    ring = StderrRing()
+    for line in lines:
+        ring.feed(f"{line}\n".encode())
+    assert ring.last_words() == words
+
+
 def kept(*chunks: bytes) -> list[str]:
     ring = StderrRing()
     for chunk in chunks:
