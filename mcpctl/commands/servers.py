@@ -160,6 +160,8 @@ def pinned(policy: Any) -> str:
     """What a person has pinned for all tools of a server, in one line."""
     leaks = {f"secrets in {name}": value for name, value in (policy.get("leaks") or {}).items()}
     plain = {name: value for name, value in policy.items() if name != "leaks"}
+    if (limit := plain.get("timeout")) is not None:
+        plain["timeout"] = output.duration(limit) if limit else "none"
     return ", ".join(f"{name} {value}" for name, value in {**plain, **leaks}.items() if value is not None)
 
 

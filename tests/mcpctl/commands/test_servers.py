@@ -92,10 +92,10 @@ def test_one_server(daemon: Control, folder: Path) -> None:
         "told": ["elicitation.form", "roots"],
         "takes_turns": True,
         "warnings": ["odd"],
-        "default_policy": {"risk": "low"},
+        "default_policy": {"risk": "low", "timeout": 150.0},
     }
     shown = run(folder, "list", "fs").stdout
-    for word in ("KEY=[SECRET]", "/w", "/p", "risk low", "odd", "1970-01-02 00:00:00"):
+    for word in ("KEY=[SECRET]", "/w", "/p", "risk low, timeout 2.5 min", "odd", "1970-01-02 00:00:00"):
         assert word in shown
     for word in ("agents' models, agents' folders", "elicitation.form, roots", "one client at a time"):
         assert word in shown
