@@ -7,9 +7,11 @@ answer to such a question would be bound to rules that are none any more (n07).
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 from mcpd import listing
 from mcpd.broker import Broker
+from mcpd.catalog.wrappers import GET_PROMPT, READ_RESOURCE
 from mcpd.consent.questions import Question
 from mcpd.errors import Failure
 from mcpd.permit import bound_of
@@ -52,7 +54,12 @@ def _row(broker: Broker, question: Question) -> Row | None:
     else:
         key = listing.OPERATOR_KEY
     view = listing.view_now(broker, key)
-    row = view.rows.of(bound.server, bound.tool)
-    if row is None or row.method == bound.method:
-        return row
-    return view.native(bound.server, row.tool, bound.method)
+    gate = _GATES.get(bound.tool) if bound.method != "tools/call" else None
+    if gate is not None:
+        # Where one server is shown alone no tool stands for it in the view.
+        return view.native(bound.server, gate, bound.method)
+    return view.rows.of(bound.server, bound.tool)
+
+
+#: What stands for other methods than calls, by the name that they are decided under (a01).
+_GATES: Final = {tool.name: tool for tool in (READ_RESOURCE, GET_PROMPT)}

@@ -18,7 +18,7 @@ from mcpd.policy.grants import Grant, Lifespan
 from mcpd.rows import ViewKey
 from tests.agents.world import Ear, Stage, kind_of, staged, text_of
 from tests.conftest import Home
-from tests.control.world import switchable, write_config, write_server
+from tests.control.world import library, switchable, write_config, write_server
 
 ME = By(pid=1, exe="/usr/bin/mcpctl")
 #: A person who does not sit at the terminal: the answer comes later than the caller waits (n05).
@@ -194,6 +194,35 @@ async def test_what_is_asked_about_no_call_that_waits_ends_with_its_rules(
         approvals = stage.broker.approvals
         left = [each.id for each in (approvals.unused() if answered else approvals.open())]
         assert left == ([name] if stays else [])
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "echo", "arguments": {}}),
+        ("resources/read", {"uri": "note:///1"}),
+        ("resources/subscribe", {"uri": "note:///1"}),
+        ("prompts/get", {"name": "greet", "arguments": {"style": "b"}}),
+    ],
+)
+async def test_what_changes_elsewhere_leaves_a_question_as_it_is(
+    home: Home, real_clock: None, alone: bool, method: str, params: dict[str, Any]
+) -> None:
+    """Also where an agent sees one server alone: there is no tool there that stands for other methods."""
+    write_server(home, "library", **library("--log", "/dev/null", default_policy={"risk": "high"}))
+    async with staged(home) as stage:
+        agent = await stage.attach(**({"server": "library"} if alone else {}))
+        await agent.tools()
+        if not alone:
+            heads = {"uri": "mcpd://library/", "name": "library__"}
+            params = {key: heads[key] + value if key in heads else value for key, value in params.items()}
+        await agent.send(method, params, 1)
+        name = await asked(stage)
+        for topic in ("catalog", "servers"):
+            stage.broker.changes.publish(topic, None)
+            await trio.testing.wait_all_tasks_blocked()
+        assert [each.id for each in stage.broker.approvals.open()] == [name]
 
 
 @pytest.mark.parametrize(
