@@ -20,6 +20,8 @@ from mcpd.policy.grants import Grant, Request, covers, lasts
 
 #: Grants at once: each is looked at where a request of its server is decided.
 MOST: Final = 1000
+#: Seconds that one is kept after its last use: its request may still wait for its server, and give that back.
+KEPT: Final = 3600.0
 
 _INSERT: Final = "insert into grants (id, server, destination, terms, used) values (?, ?, ?, ?, ?)"
 _DELETE: Final = "delete from grants where id = ?"
@@ -46,6 +48,8 @@ class GrantBook:
         self._grants: dict[str, Grant] = {}
         """By id."""
         self._used: dict[str, int] = {}
+        self._used_at: dict[str, float] = {}
+        """Of those that this daemon has used and that come to an end by it."""
         self._of: dict[str, list[Grant]] = {}
         """By server, those without a count first: no count is spent where a lasting one does."""
         problems = []
@@ -91,6 +95,8 @@ class GrantBook:
         if grant.uses and grant.lifespan != "session":
             self._store.write(f"count the use of grant {grant.id}", (_USE, (used, grant.id)))
         self._used[grant.id] = used
+        if grant.uses:
+            self._used_at[grant.id] = self._now()
 
     def give_back(self, key: str) -> None:
         """A request that was counted for the grant of this id, if there is one, has not been sent."""
@@ -173,7 +179,12 @@ class GrantBook:
 
     def _drop_ended(self) -> None:
         now = self._now()
-        ended = [key for key, grant in self._grants.items() if not lasts(grant, self._used[key], now)]
+        used_at = self._used_at if len(self._grants) < MOST else {}
+        ended = [
+            key
+            for key, grant in self._grants.items()
+            if not lasts(grant, self._used[key], now) and used_at.get(key, -KEPT) + KEPT <= now
+        ]
         self._drop("forget grants that have ended", ended)
 
     def _drop(self, what: str, keys: list[str]) -> None:
@@ -189,6 +200,7 @@ class GrantBook:
     def _remove(self, keys: list[str]) -> None:
         for key in keys:
             del self._grants[key], self._used[key]
+            self._used_at.pop(key, None)
         self._index()
 
     def _index(self) -> None:

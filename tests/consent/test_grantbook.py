@@ -146,6 +146,21 @@ def test_a_use_does_not_come_back_to_a_grant_that_was_taken_back(world: World) -
     assert [each.find(asked()) for each in (book, world.book())] == [None, None]
 
 
+def test_a_grant_that_is_being_used_up_stays_when_another_is_given(world: World) -> None:
+    """Its request may still wait for its server: it would be asked about, or its use would be lost."""
+    book = world.book()
+    given = world.give(book, lifespan="once")
+    book.use(given)
+    world.give(book, tool="other")
+    assert book.counts(given.id)
+    book.give_back(given.id)
+    assert book.find(asked()) == given
+    book.use(given)
+    world.clock.now += 3600
+    world.give(book, tool="third")
+    assert not book.counts(given.id)
+
+
 def test_a_request_that_is_decided_again_keeps_the_use_it_was_counted_for(world: World) -> None:
     book = world.book()
     given = world.give(book, lifespan="once")
