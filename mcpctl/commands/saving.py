@@ -11,6 +11,7 @@ from mcpctl.errors import CallError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from io import FileIO
 
     from mcpctl.commands import Arguments
 
@@ -34,7 +35,7 @@ def check(options: Namespace) -> None:
     if os.path.lexists(options.output) and not options.force:
         message = f'cannot save to "{options.output}": it exists'
         raise CallError("not_writable", message, "--force replaces it")
-    if not os.path.isdir(os.path.dirname(options.output) or "."):
+    if not options.output or not os.path.isdir(os.path.dirname(options.output) or "."):
         raise CallError("not_writable", f'cannot save to "{options.output}": there is no such folder')
 
 
@@ -47,12 +48,24 @@ def offer(options: Namespace, found: list[object]) -> None:
 def save(data: bytes, options: Namespace) -> None:
     """Raises CallError."""
     try:
-        with open(options.output, "wb" if options.force else "xb") as file:
-            file.write(data)
+        with open(options.output, "wb" if options.force else "xb", buffering=0) as file:
+            _write(file, data, options)
     except OSError as error:
         message = f'cannot save to "{options.output}": {(error.strerror or "failed").lower()}'
         raise CallError("not_writable", message) from None
     output.note(f"saved {len(data):,} bytes to {options.output}")
+
+
+def _write(file: FileIO, data: bytes, options: Namespace) -> None:
+    """All of it, or no file where there was none: half an image is in the way of the next attempt."""
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]
+    except OSError:
+        if not options.force:
+            os.unlink(options.output)
+        raise
 
 
 def decoded(data: object) -> bytes:

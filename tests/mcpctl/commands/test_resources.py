@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +171,22 @@ def test_a_file_that_cannot_be_written(daemon: Control, folder: Path) -> None:
     assert "there is no such folder" in done.stderr
     done = run(folder, "resources", "read", "x:y", "--force", "-o", str(folder))
     assert (done.returncode, "it is a folder" in done.stderr) == (1, True)
+    assert run(folder, "resources", "read", "x:y", "-o", "").returncode == 1
     assert not daemon.requests, "nothing is read in vain"
+
+
+def test_half_a_file_is_none(daemon: Control, folder: Path) -> None:
+    daemon.answers["resources.read"] = answer({"text": "x" * 10_000})
+
+    def full() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    done = run(folder, "resources", "read", "x:y", "-o", "saved", preexec_fn=full)
+    assert (done.returncode, "file too large" in done.stderr) == (1, True)
+    assert not (folder / "saved").exists()
+    assert run(folder, "resources", "read", "x:y", "-o", "saved").returncode == 0
+    assert (folder / "saved").read_text() == "x" * 10_000
 
 
 @pytest.mark.parametrize(
