@@ -74,6 +74,10 @@ class Compared(msgspec.Struct, frozen=True):
     """What agents see of it where it is held; None for nothing."""
 
 
+#: Bytes that it takes besides: measured of a tool with another description than its pin.
+FOUND: Final = 1700
+
+
 class Review(msgspec.Struct, frozen=True):
     """One catalogue of a server beside the pins of that server and destination."""
 
@@ -92,8 +96,8 @@ class Review(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of those definitions."""
-        return sum(len(each.live) for each in self.compared.values())
+        """Bytes of those definitions, with what was found out about them."""
+        return sum(len(each.live) + FOUND for each in self.compared.values())
 
 
 def entry_of(kind: Kind, thing: Tool | Prompt | Template) -> tuple[Place, bytes]:
