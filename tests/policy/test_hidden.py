@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd.policy import hidden
 from mcpd.policy.hidden import Hidden
+from tests.effort import effort
 
 
 def tagged(text: str) -> str:
@@ -123,6 +122,6 @@ def test_what_is_hidden_is_found_across_windows() -> None:
 
 
 def test_a_direction_is_looked_for_once() -> None:
-    began = time.process_time()
-    assert hidden.in_answer("a\u200e" * 20_000)[1] == 20_000
-    assert time.process_time() - began < 0.5
+    text = "a\u200e" * 20_000
+    assert hidden.in_answer(text)[1] == 20_000
+    assert effort(lambda: hidden.in_answer(text)) < 0.5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import time
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from mcpd.catalog.tool import Annotations
 from mcpd.policy import pins
 from mcpd.policy.pins import Kind
 from mcpd.policy.schemas import changed
+from tests.effort import effort
 
 TOOL: dict[str, Any] = {
     "name": "read_file",
@@ -334,7 +334,7 @@ def test_text_that_cannot_be_read_is_pinned_as_it_is() -> None:
     assert pins.classes(pins.compare("tool", b"{", entry(TOOL))) == ("text",)
 
 
-def deep(leaf: Any, keyword: str, depth: int = 45) -> bytes:
+def deep(leaf: Any, keyword: str, depth: int) -> bytes:
     for _ in range(depth):
         leaf = {"properties": {"a": leaf}} if keyword == "properties" else {keyword: leaf}
     return entry({"name": "a", "inputSchema": {"type": "object", "properties": {"a": leaf}}})
@@ -344,17 +344,17 @@ def deep(leaf: Any, keyword: str, depth: int = 45) -> bytes:
 def test_no_level_of_nesting_reads_what_is_in_it_once_more(keyword: str) -> None:
     leaf: dict[str, Any] = {"enum": [1] * 20_000}
     other: dict[str, Any] = {"enum": [1] * 19_999 + [2]}
-    began = time.process_time()
-    changes = pins.compare("tool", deep(leaf, keyword), deep(other, keyword))
-    # 80 ms were 45 readings; one of both takes 10.
-    assert time.process_time() - began < 0.06
+    shallow, nested = ((deep(leaf, keyword, depth), deep(other, keyword, depth)) for depth in (1, 45))
+    changes = pins.compare("tool", *nested)
+    # It was 45 readings of the leaves.
+    assert effort(lambda: pins.compare("tool", *nested)) < 6 * effort(lambda: pins.compare("tool", *shallow))
     assert "shape" in pins.classes(changes)
     assert sum(len(each.before) + len(each.after) for each in changes) < 300_000
 
 
 def test_a_place_is_short_whatever_names_a_server_gives() -> None:
-    before = deep({"description": "a"}, "properties")
-    after = deep({"description": "b"}, "properties")
+    before = deep({"description": "a"}, "properties", 45)
+    after = deep({"description": "b"}, "properties", 45)
     for name in ("a", "n" * 900):
         long = [text.replace(b'"a":', b'"%s":' % name.encode()) for text in (before, after)]
         (change,) = pins.compare("tool", *long)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
+from mcpd.policy.poison import Flag
 from mcpd.policy.shadows import Known, by_name, find, looked_for, plain_name
+from tests.effort import effort
 
 BANK = Known("bank", "transfer_funds", lambda: "Moves money between two accounts of the customer.")
 MAIL = Known("mail", "send", lambda: "Sends a message.")
@@ -39,14 +40,17 @@ def test_a_server_may_speak_of_its_own_tools() -> None:
 
 def test_very_many_names_that_differ_in_signs_alone_cost_little() -> None:
     text = " ".join(f"word{number}" for number in range(6000))
-    began = time.process_time()
-    others = by_name(
-        Known("evil", f"{'_' * (number % 100)}a{'-' * (number // 100)}", lambda: text)
-        for number in range(10_000)
-    )
-    found = find("good", "a", text, others)
+
+    def look() -> tuple[Flag, ...]:
+        others = by_name(
+            Known("evil", f"{'_' * (number % 100)}a{'-' * (number // 100)}", lambda: text)
+            for number in range(10_000)
+        )
+        return find("good", "a", text, others)
+
+    found = look()
     # It was 30 s.
-    assert time.process_time() - began < 1
+    assert effort(look, 1) < 2
     assert {flag.code for flag in found} == {"imitation"}
 
 

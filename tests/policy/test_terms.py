@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import time
 
 import pytest
 from hypothesis import given
@@ -18,6 +17,7 @@ from mcpd.policy.terms import (
     specificity,
     timeout_rank,
 )
+from tests.effort import effort
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,8 @@ def test_glob_match_agrees_with_the_shells_rules(pattern: str, text: str) -> Non
 
 @pytest.mark.parametrize("pattern", ["*a" * 500 + "b", "*?" * 500 + "b", "a*" * 500 + "b", "*a?" * 500 + "b"])
 def test_no_pattern_is_slow(pattern: str) -> None:
-    began = time.process_time()
     assert not glob_match(pattern, "a" * 5000)
-    assert time.process_time() - began < 1
+    assert effort(lambda: glob_match(pattern, "a" * 5000)) < 1
 
 
 @pytest.mark.parametrize(
