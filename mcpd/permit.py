@@ -73,10 +73,15 @@ class _Asked(NamedTuple):
 def at_once(broker: Broker, row: Row, arguments: bytes, meta: bytes, permit: Permit) -> bool:
     """Let the request through if nothing has to be waited for, so that nothing that it is decided on can
     change; most requests are so. Else `obtain` decides; the arguments are the same."""
+    return is_free(broker, row, arguments, meta, permit) and broker.views.holds(row)
+
+
+def is_free(broker: Broker, row: Row, arguments: bytes, meta: bytes, permit: Permit) -> bool:
+    """The same of a row that has just been found."""
     if not row.free or not (row.local or (not meta and broker.held_values.is_clean(arguments))):
         return False
     permit.decision, permit.because, permit.goes_by = "allow", row.decision.because, ""
-    return broker.views.holds(row)
+    return True
 
 
 async def obtain(

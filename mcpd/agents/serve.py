@@ -37,6 +37,7 @@ async def serve_connection(broker: Broker, stream: trio.SocketStream, agent: str
                     finally:
                         reader.remove(fd)
                         outlet.close()
+                        session.end()
                 nursery.cancel_scope.cancel()
         # Only now no request of it can use a server any more.
         broker.fleet.left(session.id)

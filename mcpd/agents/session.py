@@ -4,8 +4,9 @@ The session owns the requests that run and those that wait for a place. What a r
 method table's business; by which way messages come and go is that of who feeds it (`pipe`, `endpoint`)
 and of its outlet. The end of the session cancels everything it had under way.
 
-A few tasks serve, and one of them rests for the next request, so that a small call costs no task of its
-own (measured: 15 % of its time).
+Most requests wait for one answer of a server and nothing else: they are begun as they come and answered as
+that comes, by no task at all. The others a few tasks serve, one of which rests for the next request
+(measured: a task of its own is 15 % of a small call's time, a switch to one another 10 %).
 """
 
 from __future__ import annotations
@@ -105,10 +106,22 @@ class Outlet(Protocol):
 class Face(Protocol):
     """What requests mean: the method table, as the session needs it."""
 
+    def begin(self, session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket) -> bool:
+        """Begin what has to wait for nothing but one answer of a server; False when it is not so, and nothing
+        was done. Later the session's `answered` or `go_on` is called, once. `key`: the id's JSON text."""
+        ...
+
     async def serve(
-        self, session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket
+        self,
+        session: Session,
+        message: Message,
+        key: bytes,
+        on: bytes,
+        ticket: Ticket,
+        rest: Awaitable[bytes] | None = None,
     ) -> bytes | None:
-        """The answer's line; None when the caller no longer wants one. `key`: the id's JSON text."""
+        """The answer's line; None when the caller no longer wants one. `rest`: what is left of a request that
+        was begun."""
         ...
 
     def refused(self, message: Message, failure: Failure, stateless: bool) -> bytes:
@@ -236,6 +249,27 @@ class Session:
             else:
                 self._nursery.start_soon(self._work)
 
+    def answered(self, on: bytes, key: bytes, ticket: Ticket, answer: bytes | None) -> None:
+        """A request that was begun is through; `answer` is its line, None when it gets none."""
+        self._served(on, key, ticket, None, answer)
+        self._serving -= 1
+        if self._waiting:
+            self.serve()
+
+    def go_on(self, message: Message, key: bytes, on: bytes, ticket: Ticket, rest: Awaitable[bytes]) -> None:
+        """The same for one that has to wait after all: `rest` is what remains of it."""
+        self._nursery.start_soon(self._go_on, message, key, on, ticket, rest)
+
+    async def _go_on(
+        self, message: Message, key: bytes, on: bytes, ticket: Ticket, rest: Awaitable[bytes]
+    ) -> None:
+        self.answered(on, key, ticket, await self._face.serve(self, message, key, on, ticket, rest))
+
+    def end(self) -> None:
+        """Give up what no task is there for. Nothing is taken from here on."""
+        for ticket in list(self._running.values()):
+            ticket.withdraw()
+
     def _park(self, waits: bool) -> None:
         """A request that waits for its server to come up, or for a catalogue, leaves its place to others."""
         if waits:
@@ -334,6 +368,14 @@ class Session:
             batch.open(key)
         if placeless:
             self._nursery.start_soon(self._serve_aside, message, key, on, batch)
+        elif (
+            self._serving < self._places
+            and not self._waiting
+            and batch is None
+            and self.outlet.queued <= QUEUE_HIGH
+            and self._face.begin(self, message, key, on, ticket)
+        ):
+            self._serving += 1
         else:
             self._waiting.append((message, key, on, ticket, batch))
 

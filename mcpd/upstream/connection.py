@@ -163,23 +163,35 @@ class Connection:
         key = self.send(method, members, kept_meta, slot)
         if sent is not None:
             sent(key)
-        try:
-            if slot.outcome is None:
+        if slot.outcome is None:
+            try:
                 slot.waiter = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(slot.abandon)
+            except BaseException:
+                self.end(key, slot)
+                raise
+        return self.result(key, slot)
+
+    def result(self, key: bytes, slot: Slot) -> bytes:
+        """What a request that is settled has come to, see `exchange`; it is over."""
+        try:
             return slot.result()
         except Failure as e:
             if e.kind == "timed_out":
                 self.doubted()
             raise
         finally:
-            self._deadlines.discard(slot)
-            if self._pending.pop(key, None) is not None:
-                self._cancel(key)
-            if slot.held is not None:
-                slot.over()
-            if self._relay.turns is not None:
-                self._relay.turns.moved()
+            self.end(key, slot)
+
+    def end(self, key: bytes, slot: Slot) -> None:
+        """A request is over; where it has no answer yet, the server hears that none is wanted (5.9)."""
+        self._deadlines.discard(slot)
+        if self._pending.pop(key, None) is not None:
+            self._cancel(key)
+        if slot.held is not None:
+            slot.over()
+        if self._relay.turns is not None:
+            self._relay.turns.moved()
 
     async def ask(self, method: str, members: bytes = b"", *, timeout: float) -> bytes:
         """A request of mcpd's own."""

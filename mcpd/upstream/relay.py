@@ -179,6 +179,10 @@ class Relay:
         self._met.add(asker.session)
         return bool(asker.abilities & self._allowed & ~self.told)
 
+    def has_met(self, asker: Asker) -> bool:
+        """Whether `wants_more` has been asked about its session."""
+        return asker.session in self._met
+
     @contextmanager
     def waits(self, asker: Asker | None) -> Iterator[None]:
         """Inside, this caller waits for the server to come up; one that gives up is asked nothing more."""

@@ -13,10 +13,30 @@ from mcpd.transport.pending import Asker, Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.opening import HEADER_MISMATCH
 from mcpd.upstream.refusals import ended, late, unanswered
-from mcpd.upstream.step import Sending
+from mcpd.upstream.step import Begun, Sending
 from mcpd.upstream.ticket import Superseded, Ticket, Withdrawn
 from mcpd.upstream.upstream import REACH, Upstream
 from mcpd.upstream.wishes import Tell
+
+
+def begin(
+    upstream: Upstream,
+    method: str,
+    members: bytes,
+    kept_meta: bytes,
+    slot: Slot,
+) -> Begun | None:
+    """Send a request, if nothing has to be waited for first; else None, and nothing has been sent. The
+    arguments are those of `Sending`; what comes of it settles `slot`."""
+    connection, asker = upstream.connection, slot.asker
+    if connection is None or upstream.relay.turns is not None:
+        return None
+    if asker is not None and asker.abilities and not upstream.knows(asker):
+        return None
+    try:
+        return Begun(connection, connection.send(method, members, kept_meta, slot), slot)
+    except (ConnectionLost, Failure):
+        return None
 
 
 async def request(sending: Sending) -> bytes:
@@ -30,36 +50,32 @@ async def request(sending: Sending) -> bytes:
     written = replayed = relisted = False
     # What is asked about a task begins nothing at the server.
     about = sending.method.startswith("tasks/")
+    begun = sending.begun
     while True:
-        connection = upstream.connection
-        if asker is not None and asker.abilities and not about and not upstream.told_enough(asker):
-            connection = None
-        waited = connection is None or replayed
-        if connection is None:
-            try:
-                connection = await _reach(upstream, ticket, asker)
-            except Failure as e:
-                if written and not isinstance(e, Withdrawn):
-                    raise ended(upstream.name, upstream.status, written) from None
-                raise
-        if waited and not holds():
-            if written:
-                raise ended(upstream.name, upstream.status, written)
-            raise Superseded
-        turns = upstream.relay.turns if asker is not None and not about else None
-        if turns is not None and asker is not None:
-            # Nor does waiting for those who are before it.
-            with ticket.stoppable():
-                await turns.enter(asker.party)
-        slot = Slot(sending.idle, sending.total, asker)
+        turns = None
+        if begun is not None:
+            slot = begun.slot
+        else:
+            connection = await _connected(sending, written, replayed)
+            turns = upstream.relay.turns if asker is not None and not about else None
+            if turns is not None and asker is not None:
+                # Nor does waiting for those who are before it.
+                with ticket.stoppable():
+                    await turns.enter(asker.party)
+            slot = Slot(sending.idle, sending.total, asker)
         try:
-            if turns is not None and upstream.connection is not connection:
-                continue
-            if turns is not None and not holds():
-                raise Superseded if not written else ended(upstream.name, upstream.status, written)
-            ticket.waits_in(slot)
-            told = partial(sending.sent, connection) if sending.sent is not None else None
-            result = await connection.exchange(sending.method, sending.members, sending.kept_meta, slot, told)
+            if begun is not None:
+                result = begun.connection.result(begun.key, slot)
+            else:
+                if turns is not None and upstream.connection is not connection:
+                    continue
+                if turns is not None and not holds():
+                    raise Superseded if not written else ended(upstream.name, upstream.status, written)
+                ticket.waits_in(slot)
+                told = partial(sending.sent, connection) if sending.sent is not None else None
+                result = await connection.exchange(
+                    sending.method, sending.members, sending.kept_meta, slot, told
+                )
         except ConnectionLost:
             written = written or slot.written
             if not replayed and sending.may_replay(slot.written):
@@ -84,6 +100,7 @@ async def request(sending: Sending) -> bytes:
                 raise late(upstream.name, slot) from None
             raise
         finally:
+            begun = None
             ticket.waits_in(None)
             if turns is not None and asker is not None:
                 turns.leave(asker.party)
@@ -134,6 +151,29 @@ class Watch(msgspec.Struct, frozen=True):
 def _tells(connection: Connection) -> bool:
     resources = connection.settled.capabilities.get("resources")
     return isinstance(resources, dict) and resources.get("subscribe") is True
+
+
+async def _connected(sending: Sending, written: bool, replayed: bool) -> Connection:
+    """The server's connection, the decision being what it was. `written`: the request may have reached the
+    server before. Raises what `request` does."""
+    upstream, asker = sending.upstream, sending.asker
+    connection = upstream.connection
+    about = sending.method.startswith("tasks/")
+    if asker is not None and asker.abilities and not about and not upstream.told_enough(asker):
+        connection = None
+    waited = connection is None or replayed
+    if connection is None:
+        try:
+            connection = await _reach(upstream, sending.ticket, asker)
+        except Failure as e:
+            if written and not isinstance(e, Withdrawn):
+                raise ended(upstream.name, upstream.status, written) from None
+            raise
+    if waited and not sending.holds():
+        if written:
+            raise ended(upstream.name, upstream.status, written)
+        raise Superseded
+    return connection
 
 
 async def _reach(upstream: Upstream, ticket: Ticket, asker: Asker | None) -> Connection:

@@ -41,6 +41,7 @@ class Rounds(msgspec.Struct, frozen=True):
             raw = await self.ask(msgspec.structs.replace(sending, members=asked))
             if method not in ROUNDS_OF or not wants_input(raw):
                 return raw
+            sending = msgspec.structs.replace(sending, begun=None)
             wanted = read_wanted(raw)
             with sending.ticket.stoppable():
                 if not wanted.input_requests:

@@ -7,10 +7,19 @@ from typing import TypeAlias
 
 import msgspec
 
-from mcpd.transport.pending import Asker
+from mcpd.transport.pending import Asker, Slot
 from mcpd.upstream.connection import Connection
 from mcpd.upstream.ticket import Ticket
 from mcpd.upstream.upstream import Upstream
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """One request that has been sent, and is settled or will be."""
+
+    connection: Connection
+    key: bytes
+    """Its id's JSON text."""
+    slot: Slot
 
 
 class Sending(msgspec.Struct, frozen=True):
@@ -34,6 +43,8 @@ class Sending(msgspec.Struct, frozen=True):
     """Whether, after a wait for the server, the decision still does."""
     sent: Callable[[Connection, bytes], None] | None = None
     """Is told the connection and the id's JSON text, each time that it is sent."""
+    begun: Begun | None = None
+    """It was sent already, and that is settled: what remains is what that has come to."""
 
 
 Step: TypeAlias = Callable[[Sending], Awaitable[bytes]]

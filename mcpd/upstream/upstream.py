@@ -266,6 +266,13 @@ class Upstream:
         self._end_turn()
         return False
 
+    def knows(self, asker: Asker) -> bool:
+        """Whether `told_enough` has nothing more to look at."""
+        connection = self.connection
+        if connection is None:
+            return False
+        return connection.settled.revision.stateless or self.relay.has_met(asker)
+
     def succeeded(self) -> None:
         """A call got its answer: the restart schedule begins again (D8)."""
         self._called = True

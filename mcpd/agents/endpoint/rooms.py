@@ -165,6 +165,7 @@ class Rooms:
                     finally:
                         self._forget(room)
                         streams.close()
+                        session.end()
                 nursery.cancel_scope.cancel()
         self._broker.fleet.left(session.id)
         self._broker.tasks.forget(session.id)

@@ -189,6 +189,8 @@ class Method(msgspec.Struct, frozen=True):
     """A row of the table. The handler returns the result's JSON text."""
 
     handler: Handler
+    begin: Callable[[Session, Request], bool] | None = None
+    """Begins what has to wait for nothing but one answer of a server, see `serve.begin`."""
     handshake: bool = True
     """Known in the revisions with a handshake."""
     stateless: bool = True

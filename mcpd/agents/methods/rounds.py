@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import msgspec
@@ -16,6 +18,7 @@ from mcpd.agents.methods.request import Request
 from mcpd.agents.parked import Call
 from mcpd.agents.session import Session
 from mcpd.catalog import content
+from mcpd.catalog.content import Bounded
 from mcpd.errors import Failure, ServerError
 from mcpd.policy import asks
 from mcpd.policy.asks import BadAnswer, Refused
@@ -34,6 +37,7 @@ from mcpd.protocol.input import (
 )
 from mcpd.protocol.shapes import read_result
 from mcpd.rows import Row
+from mcpd.upstream.step import Step
 from mcpd.upstream.upstream import Upstream
 
 #: A server of 2025-11-25 wants the agent to visit addresses before it asks again (2.1, 5.12).
@@ -79,24 +83,44 @@ async def call(session: Session, request: Request, row: Row, payload: bytes, met
     """
     if request.meta is not None and request.meta.log_level is not None:
         await logs.carried(session, request, row.upstream, request.meta.log_level)
-    try:
-        if _is_plain(request, row):
-            result = await calls.call(
-                session.broker, session.caller, row, payload, meta, request.ticket, request
-            )
-            stateless = request.meta is not None
-            return result.text if result.typed == stateless else content.dress(result, stateless=stateless)
-        if request.stateless:
+    with visiting(request, row):
+        if request.stateless and not _is_plain(request, row):
             return await _call_stateless(session, request, row, payload, meta)
-        rounds = calls.rounds(partial(_ask, session, request))
         result = await calls.call(
-            session.broker, session.caller, row, payload, meta, request.ticket, request, rounds
+            session.broker, session.caller, row, payload, meta, request.ticket, request, step(request, row)
         )
-        return content.dress(result, stateless=False)
+        return dressed(request, result)
+
+
+@contextmanager
+def visiting(request: Request, row: Row) -> Iterator[None]:
+    """What a server says of addresses to be visited first, its agent learns as it may."""
+    try:
+        yield
     except ServerError as e:
         if e.server_code != VISIT_REQUIRED:
             raise
-        raise _visits(session, request, row.upstream, e) from None
+        raise _visits(request.by, request, row.upstream, e) from None
+
+
+def dressed(request: Request, result: Bounded) -> bytes:
+    """A result as its agent's era has it."""
+    stateless = request.meta is not None
+    return result.text if result.typed == stateless else content.dress(result, stateless=stateless)
+
+
+def can_begin(request: Request, row: Row) -> bool:
+    """Whether nothing has to be done for it before it is sent."""
+    if request.meta is None:
+        return True
+    return request.meta.log_level is None and _is_plain(request, row)
+
+
+def step(request: Request, row: Row) -> Step:
+    """By which a request is sent in whose course the agent is asked at once, if it can be."""
+    if _is_plain(request, row):
+        return calls.PLAIN
+    return calls.rounds(partial(_ask, request.by, request))
 
 
 def _is_plain(request: Request, row: Row) -> bool:

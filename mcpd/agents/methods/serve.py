@@ -7,6 +7,7 @@ revision in `_meta` statelessly (protocol reference 8.1).
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 
 from mcpd.agents.methods.request import Method, Request
 from mcpd.agents.methods.table import METHODS
@@ -23,22 +24,37 @@ from mcpd.upstream.ticket import Ticket, Withdrawn
 log = logging.getLogger("mcpd.agents")
 
 
-async def serve(session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket) -> bytes | None:
-    """The answer to one request as a line; None when the caller no longer wants one.
+def begin(session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket) -> bool:
+    """Begin a request that has to wait for nothing but one answer of a server. False when it is not so, or
+    it cannot be: then nothing was done, and `serve` says why."""
+    method = METHODS.get(message.method)
+    if method is None or method.begin is None:
+        return False
+    try:
+        _, meta = _row(session, message)
+        return method.begin(session, _request(session, message, key, on, ticket, meta))
+    except Failure:
+        return False
+
+
+async def serve(
+    session: Session,
+    message: Message,
+    key: bytes,
+    on: bytes,
+    ticket: Ticket,
+    rest: Awaitable[bytes] | None = None,
+) -> bytes | None:
+    """The answer to one request as a line; None when the caller no longer wants one. `rest`: what is left of
+    one that was begun.
 
     The first firewall: no failure of a request ends the session.
     """
     try:
-        row, meta = _row(session, message)
-        params = bytes(message.params)
-        if params == b"null":
-            params = b""  # so some write what they leave out
-        if meta is None:
-            request = Request(session, message, key, on, ticket, params, abilities=session.abilities)
-        else:
-            request = Request(session, message, key, on, ticket, params, meta, *_declared(meta))
-        result = await row.handler(session, request)
-        return jsonrpc.result_line(key, result)
+        if rest is None:
+            row, meta = _row(session, message)
+            rest = row.handler(session, _request(session, message, key, on, ticket, meta))
+        return jsonrpc.result_line(key, await rest)
     except Withdrawn:
         return None
     except ServerError as e:
@@ -48,6 +64,17 @@ async def serve(session: Session, message: Message, key: bytes, on: bytes, ticke
     except Exception:
         log.exception("request %s of session %s failed", message.method[:60], session.id)
         return refused(message, Failure("internal", "internal error of mcpd"), session.revision is None)
+
+
+def _request(
+    session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket, meta: Meta | None
+) -> Request:
+    params = bytes(message.params)
+    if params == b"null":
+        params = b""  # so some write what they leave out
+    if meta is None:
+        return Request(session, message, key, on, ticket, params, abilities=session.abilities)
+    return Request(session, message, key, on, ticket, params, meta, *_declared(meta))
 
 
 def refused(message: Message, failure: Failure, stateless: bool) -> bytes:

@@ -21,7 +21,7 @@ METHODS: dict[str, Method] = {
     "ping": Method(lifecycle.ping, stateless=False, unopened=True),
     "server/discover": Method(lifecycle.discover, handshake=False),
     "tools/list": Method(lists.list_tools),
-    "tools/call": Method(tools.call_tool),
+    "tools/call": Method(tools.call_tool, begin=tools.begin_call),
     "resources/list": Method(offered("resources", lists.list_resources)),
     "resources/templates/list": Method(offered("resources", lists.list_templates)),
     "resources/read": Method(offered("resources", resources.read)),

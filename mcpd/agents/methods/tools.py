@@ -3,15 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 
 from mcpd import calls, listing
 from mcpd.agents.methods import rounds, tasks
 from mcpd.agents.methods.request import Request
 from mcpd.agents.session import Session
+from mcpd.calls import Call
+from mcpd.catalog.content import Bounded
 from mcpd.errors import Failure
+from mcpd.protocol import jsonrpc
 from mcpd.protocol.shapes import CallParams, read_call
 from mcpd.rows import Row
 from mcpd.upstream.ticket import Withdrawn
+
+
+def begin_call(session: Session, request: Request) -> bool:
+    """See `serve.begin`."""
+    params = read_call(request.params)
+    row = listing.known_tool(session.broker, session.key, params.name)
+    if row is None or _makes(session, bytes(params.task)) or not rounds.can_begin(request, row):
+        return False
+    request.row = row
+    row.upstream.users.add(session.id)
+    arguments, meta = bytes(params.arguments), bytes(params.meta)
+    told = partial(_answered, request)
+    return calls.begin(session.broker, session.caller, row, arguments, meta, request.ticket, request, told)
+
+
+def _answered(request: Request, call: Call, result: Bounded | None) -> None:
+    """What was begun has come to something."""
+    session, key = request.by, request.key
+    if result is None:
+        session.go_on(request.message, key, request.on, request.ticket, _go_on(request, call))
+    else:
+        line = jsonrpc.result_line(key, rounds.dressed(request, result))
+        session.answered(request.on, key, request.ticket, line)
+
+
+async def _go_on(request: Request, call: Call) -> bytes:
+    with rounds.visiting(request, call.row):
+        return rounds.dressed(request, await calls.go_on(call, rounds.step(request, call.row)))
+
+
+def _makes(session: Session, wish: bytes) -> bool:
+    """Whether the call is to make a task."""
+    return wish not in (b"", b"null") and session.revision is not None and session.revision.tasks
 
 
 def call_tool(session: Session, request: Request) -> Awaitable[bytes]:
@@ -31,7 +68,7 @@ def _call(session: Session, request: Request, row: Row, params: CallParams) -> A
     request.row = row
     row.upstream.users.add(session.id)
     arguments, meta, wish = bytes(params.arguments), bytes(params.meta), bytes(params.task)
-    if wish not in (b"", b"null") and session.revision is not None and session.revision.tasks:
+    if _makes(session, wish):
         return tasks.make(session, request, row, arguments, meta, wish)
     return rounds.call(session, request, row, arguments, meta)
 

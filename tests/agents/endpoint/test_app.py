@@ -35,8 +35,18 @@ class Script:
         self.heard: list[tuple[str, bytes]] = []
         self.withdrawn: list[str] = []
 
+    def begin(self, session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket) -> bool:
+        """Everything here is served by tasks."""
+        return False
+
     async def serve(
-        self, session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket
+        self,
+        session: Session,
+        message: Message,
+        key: bytes,
+        on: bytes,
+        ticket: Ticket,
+        rest: Awaitable[bytes] | None = None,
     ) -> bytes | None:
         self.heard.append((session.id, bytes(message.params)))
         if message.method == "initialize":
