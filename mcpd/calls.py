@@ -66,9 +66,10 @@ class Call(msgspec.Struct, eq=False):
     """What of `_meta` goes on, without braces."""
     begun: Begun | None = None
     """It has been sent."""
+    result: Bounded | None = None
+    """As the caller gets it, once it is there."""
     outcome: str = "cancelled"
-    size: int = 0
-    """Bytes of the result as the caller gets it."""
+    """Where there is none, why."""
 
     def check(self) -> None:
         """Raises Failure `invalid_params`."""
@@ -100,10 +101,6 @@ class Call(msgspec.Struct, eq=False):
             begun=self.begun,
         )
 
-    def bounded(self, raw: bytes) -> Bounded:
-        """The server's result as its caller gets it. Raises Failure `bad_answer`."""
-        return self.row.bound(raw, self.payload, self.broker.config.settings.max_result)
-
     def answered(self, slot: Slot) -> None:
         """What was begun is settled. Of most answers it can be said at once what they come to."""
         assert self.begun is not None
@@ -113,24 +110,24 @@ class Call(msgspec.Struct, eq=False):
         row = self.row
         if type(raw) is bytes and self.broker.held_values.passes(raw, gives_secrets=row.ruling.gives_secrets):
             try:
-                bounded = self.bounded(raw)
+                bounded = row.bound(raw, self.payload, self.broker.config.settings.max_result)
             except Exception:
                 # Said where all is said that goes wrong, see `go_on`.
                 bounded = None
         if bounded is not None:
             self.begun.connection.end(self.begun.key, slot)
             row.upstream.succeeded()
-            self.succeeded(bounded)
+            self.result = bounded
             self.record()
         self.told(self, bounded)
 
-    def succeeded(self, bounded: Bounded) -> None:
-        self.size = len(bounded.text)
-        self.outcome = "tool_error" if bounded.is_error else "ok"
-
     def record(self) -> None:
         """It is over: the last line of every request."""
-        row, permit = self.row, self.permit
+        row, permit, result = self.row, self.permit, self.result
+        size = 0
+        if result is not None:
+            size = len(result.text)
+            self.outcome = "tool_error" if result.is_error else "ok"
         self.broker.journal.record(
             Entry(
                 caller=self.caller,
@@ -145,7 +142,7 @@ class Call(msgspec.Struct, eq=False):
                 findings=permit.findings,
                 duration=time.perf_counter() - self.began,
                 request_bytes=len(self.payload),
-                result_bytes=self.size,
+                result_bytes=size,
             ),
             self.arguments,
         )
@@ -232,9 +229,8 @@ async def _run(call: Call, send: Step) -> Bounded:
         made = None
         if send is not PLAIN or (asker is not None and asker.extensions):
             made = take(broker.tasks, caller, call.row, raw, asker, send)
-        bounded = made or call.bounded(raw)
-        call.succeeded(bounded)
-        return bounded
+        call.result = made or call.row.bound(raw, call.payload, broker.config.settings.max_result)
+        return call.result
     except ServerError as e:
         call.outcome = e.kind
         raise await scanning.error(broker, caller, call.row, e) from None
@@ -245,7 +241,7 @@ async def _run(call: Call, send: Step) -> Bounded:
         call.outcome = "internal"
         raise
     finally:
-        if not (call.size or ticket.reached):
+        if call.result is None and not ticket.reached:
             give_back(broker, call.permit)
         call.record()
 

@@ -75,7 +75,6 @@ class Pipe:
                 return
         if self._buffer.ends:
             self._refuse_dropped()
-        session.serve()
         if self._outlet.queued > QUEUE_HIGH:
             self._reader.pause(self._fd)
             self._nursery.start_soon(self._read_on_later)

@@ -184,7 +184,9 @@ class Session:
         self._places = clients * (broker.config.settings.max_in_flight_session or WAITING)
         self._streams = clients * STREAMS
         self._serving = 0
-        """Tasks that serve or have been called to serve."""
+        """Requests under way that take a place, and tasks that serve or have been called to."""
+        self._called = 0
+        """Those of the tasks that have not come yet."""
         self._resting: trio.lowlevel.Task | None = None
         self._finished = False
         """Nothing more will be asked."""
@@ -237,11 +239,10 @@ class Session:
 
     # --------------------------------------------------------------- serving
 
-    def serve(self) -> None:
-        """See to it that what was taken is served, as far as there are places."""
-        left = len(self._waiting)
-        while left and self._serving < self._places:
-            left -= 1
+    def _serve(self) -> None:
+        """See to it that those that wait are served, as far as there are places."""
+        while len(self._waiting) > self._called and self._serving < self._places:
+            self._called += 1
             self._serving += 1
             if self._resting is not None:
                 task, self._resting = self._resting, None
@@ -254,7 +255,7 @@ class Session:
         self._served(on, key, ticket, None, answer)
         self._serving -= 1
         if self._waiting:
-            self.serve()
+            self._serve()
 
     def go_on(self, message: Message, key: bytes, on: bytes, ticket: Ticket, rest: Awaitable[bytes]) -> None:
         """The same for one that has to wait after all: `rest` is what remains of it."""
@@ -274,13 +275,14 @@ class Session:
         """A request that waits for its server to come up, or for a catalogue, leaves its place to others."""
         if waits:
             self._serving -= 1
-            self.serve()
+            self._serve()
         else:
             self._serving += 1
 
     async def _work(self) -> None:
         """One of the session's tasks: serve what waits, then rest if nobody does, else end."""
         while True:
+            self._called -= 1
             while self._waiting:
                 message, key, on, ticket, batch = self._waiting.popleft()
                 if self.outlet.queued > QUEUE_HIGH:
@@ -324,14 +326,14 @@ class Session:
         del self._running[on]
         self._serving -= 1
         self.outlet.answer(line, on)
-        self.serve()
+        self._serve()
         if self._finished:
             self._end_when_answered()
 
     # --------------------------------------------------------------- messages
 
     def take(self, message: Message, on: bytes = b"", batch: Batch | None = None) -> None:
-        """Take one message. Nothing here waits; whoever has handed in some calls `serve`.
+        """Take one message, and see to it that it is served. Nothing here waits.
 
         `on`: the name of a request, where its id is not unique in the session.
         """
@@ -339,7 +341,7 @@ class Session:
         if not message.method:
             self.asks.answered(message)
             return
-        key = message.key
+        key = bytes(message.id)
         if not key:
             if message.method == ATTACH:
                 if first:
@@ -348,7 +350,7 @@ class Session:
                 self._notified(message)
             return
         on = on or key
-        if len(key) > LONGEST_ID or not jsonrpc.is_id(key) or on in self._running:
+        if len(key) > LONGEST_ID or not (key.isdigit() or jsonrpc.is_id(key)) or on in self._running:
             why = "an id is a string or an integer, not used by an open request"
             self.refuse(Failure("invalid_request", why), on, batch)
             return
@@ -378,6 +380,7 @@ class Session:
             self._serving += 1
         else:
             self._waiting.append((message, key, on, ticket, batch))
+            self._serve()
 
     def take_batch(self, line: bytes, on: bytes = b"") -> None:
         """Take an array of messages; it is answered by an array (JSON-RPC 2.0, section 6)."""

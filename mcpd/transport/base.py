@@ -99,12 +99,19 @@ class Ending(msgspec.Struct, frozen=True):
     """Only the session is gone: the server is there, and is opened again at once (3.2)."""
 
 
+class Receive(Protocol):
+    """Takes one message. `on`: the id's JSON text of the request on whose own stream it came; empty where
+    there is one stream for everything."""
+
+    def __call__(self, line: bytes, on: bytes = b"") -> None: ...
+
+
 class Receiver(Protocol):
     """What a transport tells. All of it is called from the transport's tasks, and must not wait."""
 
-    def receive(self, line: bytes, on: bytes = b"") -> None:
-        """One message. `on`: the id's JSON text of the request on whose own stream it came; empty where
-        there is one stream for everything."""
+    @property
+    def receive(self) -> Receive:
+        """For each message anew: it is another one once the connection is opened."""
         ...
 
     def failed(self, key: bytes, failure: Unanswered | ConnectionLost) -> None:

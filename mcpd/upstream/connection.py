@@ -71,15 +71,19 @@ class Connection:
         noticed: Noticed,
         remark: Callable[[str], None],
         relay: Relay | None = None,
+        dead: Callable[[], None] = lambda: None,
     ) -> None:
         """`noticed` is told of notifications that concern no request; `remark` gets notes for the log;
-        `relay` gets what the server asks, else nobody can be asked anything."""
+        `relay` gets what the server asks, else nobody can be asked anything. `dead` is called when a message
+        cannot leave, which may show before the transport notices: who tries again must wait for the next
+        connection."""
         self.settled = settled
         self.last_sent = 0.0
         """When the last request was sent (trio clock)."""
         self.doubted: Callable[[], None] = _believed
         """Called when a request went without an answer, so that the server may be gone."""
         self._sender = sender
+        self._dead = dead
         self._deadlines = deadlines
         self._notice = noticed
         self._remark = remark
@@ -123,7 +127,10 @@ class Connection:
             if can or declared or (asker is not None and self._relay.fixed):
                 standing = self._standing_for(can, declared)
         line = dialect.request_line(key, method, members, standing, kept_meta)
-        if self._lost or not self._sender.write(line):
+        if self._lost:
+            raise ConnectionLost
+        if not self._sender.write(line):
+            self._dead()
             raise ConnectionLost
         slot.written = True
         self.last_sent = now = self._deadlines.now()
@@ -221,8 +228,12 @@ class Connection:
             self._relay.turns.moved()
 
     def notify(self, method: str, params: bytes) -> None:
-        if not self._lost and self._sender.queued <= QUEUE_MAX:
-            self._sender.write(jsonrpc.notification_line(method, params))
+        self._say(jsonrpc.notification_line(method, params))
+
+    def _say(self, line: bytes) -> None:
+        """Send what needs no answer, unless it cannot leave."""
+        if not self._lost and self._sender.queued <= QUEUE_MAX and not self._sender.write(line):
+            self._dead()
 
     def lose(self) -> None:
         """The transport ended: every request that waits is told."""
@@ -292,7 +303,7 @@ class Connection:
         return []
 
     def _answered(self, message: Message, on: bytes) -> None:
-        key = message.key
+        key = bytes(message.id)
         slot = self._pending.pop(key, None) or self._pending.pop(jsonrpc.bare(key), None)
         if slot is None and message.error:
             # An error under no id of ours is about the request on whose stream it came (2).
@@ -339,8 +350,7 @@ class Connection:
 
     def answer(self, line: bytes) -> None:
         """Send an answer to one of the server's requests."""
-        if not self._lost and self._sender.queued <= QUEUE_MAX:
-            self._sender.write(line)
+        self._say(line)
 
     def _noticed(self, message: Message, on: bytes) -> None:
         match message.method:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import trio
 
 from mcpd.protocol import jsonrpc
-from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Sender, Unanswered
+from mcpd.transport.base import ConnectFailed, ConnectionLost, Ending, Receive, Sender, Unanswered
 from mcpd.transport.pending import Deadlines
 from mcpd.upstream.connection import QUEUE_MAX, Connection, Noticed
 from mcpd.upstream.opening import PROBE_SILENCE, Opening
@@ -36,6 +36,7 @@ class Link:
         self.connection: Connection | None = None
         self.ending = Ending("failed", "the connection ended")
         self.over = trio.Event()
+        self.receive: Receive = self._opened
         self.withdraw: Callable[[], None] = lambda: None
         self._deadlines = deadlines
         self._noticed = noticed
@@ -60,35 +61,28 @@ class Link:
             raise ConnectFailed(ending.reason, ending.message, lasting=ending.lasting)
         return self.connection
 
-    @property
-    def queued(self) -> int:
-        return self._sender.queued
-
-    def write(self, line: bytes) -> bool:
-        """Send a line of the connection. One that cannot leave shows that the connection is dead, before
-        the transport has noticed: it is withdrawn here, so that who tries again waits for the next."""
-        if self._sender.write(line):
-            return True
-        self._withdraw()
-        return False
-
-    def receive(self, line: bytes, on: bytes = b"") -> None:
-        if self.connection is not None:
-            self.connection.receive(line, on)
-            return
+    def _opened(self, line: bytes, on: bytes = b"") -> None:
+        """Take a message until the revision is settled; from then on it is the connection's."""
         message = jsonrpc.read_lenient(line)
         if message is None:
             self._remark(f"not JSON-RPC: {line[:200].decode('utf-8', 'replace')}")
             return
-        if message.method and self.queued > QUEUE_MAX:
+        if message.method and self._sender.queued > QUEUE_MAX:
             # It asks and asks, and does not take the answers.
             return
         lines = self.opening.receive(message, on)
         settled = self.opening.settled
         if settled is not None:
             self.connection = Connection(
-                settled, self, self._deadlines, self._noticed, self._remark, self._relay
+                settled,
+                self._sender,
+                self._deadlines,
+                self._noticed,
+                self._remark,
+                self._relay,
+                self._withdraw,
             )
+            self.receive = self.connection.receive
             self._sender.settle(settled.revision)
         self._went_on(lines)
 

@@ -294,7 +294,6 @@ class Agent:
     # -- what it does
     def send(self, message: Json) -> None:
         self.session.take(jsonrpc.read(json.dumps({"jsonrpc": "2.0", **message}).encode()))
-        self.session.serve()
 
     async def _reply(self, message: Json) -> None:
         try:

@@ -142,7 +142,6 @@ class App:
             carrier = room.streams.open(on, resumable=False, mute=not accepts.events)
             try:
                 room.session.take(message, on)
-                room.session.serve()
                 await exchange.carry(carrier, accepts)
             finally:
                 carrier.leave()
@@ -188,7 +187,6 @@ class App:
             raise Refused(400, Failure("invalid_request", "the id is used by a request that is not answered"))
         with _stream(room, message.key, exchange, accepts) as carrier:
             room.session.take(message, message.key)
-            room.session.serve()
             await exchange.carry(carrier, accepts, room)
 
     async def _batch(self, line: bytes, exchange: Exchange, accepts: Accepts, room: Room) -> None:
@@ -199,7 +197,6 @@ class App:
         on = b"batch %d" % next(self._posts)
         with room, _stream(room, on, exchange, accepts) as carrier:
             room.session.take_batch(line, on)
-            room.session.serve()
             await exchange.carry(carrier, accepts, room)
 
     async def _get(self, head: Head, exchange: Exchange, room: Room) -> None:

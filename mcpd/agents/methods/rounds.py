@@ -110,10 +110,8 @@ def dressed(request: Request, result: Bounded) -> bytes:
 
 
 def can_begin(request: Request, row: Row) -> bool:
-    """Whether nothing has to be done for it before it is sent."""
-    if request.meta is None:
-        return True
-    return request.meta.log_level is None and _is_plain(request, row)
+    """Whether nothing has to be done for a stateless request before it is sent."""
+    return request.meta is not None and request.meta.log_level is None and _is_plain(request, row)
 
 
 def step(request: Request, row: Row) -> Step:

@@ -31,8 +31,7 @@ def begin(session: Session, message: Message, key: bytes, on: bytes, ticket: Tic
     if method is None or method.begin is None:
         return False
     try:
-        _, meta = _row(session, message)
-        return method.begin(session, _request(session, message, key, on, ticket, meta))
+        return method.begin(session, _request(session, message, key, on, ticket)[1])
     except Failure:
         return False
 
@@ -52,8 +51,8 @@ async def serve(
     """
     try:
         if rest is None:
-            row, meta = _row(session, message)
-            rest = row.handler(session, _request(session, message, key, on, ticket, meta))
+            method, request = _request(session, message, key, on, ticket)
+            rest = method.handler(session, request)
         return jsonrpc.result_line(key, await rest)
     except Withdrawn:
         return None
@@ -67,14 +66,24 @@ async def serve(
 
 
 def _request(
-    session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket, meta: Meta | None
-) -> Request:
+    session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket
+) -> tuple[Method, Request]:
+    """The method's row, and the request with its era settled. Raises Failure for what is not served."""
+    if session.refusal is not None:
+        raise session.refusal.again()
+    row = METHODS.get(message.method)
     params = bytes(message.params)
     if params == b"null":
         params = b""  # so some write what they leave out
-    if meta is None:
-        return Request(session, message, key, on, ticket, params, abilities=session.abilities)
-    return Request(session, message, key, on, ticket, params, meta, *_declared(meta))
+    if session.revision is not None:
+        if row is None or not row.handshake:
+            raise _unknown(message)
+    elif row is None or not row.unopened or not session.opens:
+        meta = _read_meta(message)
+        if row is None or not row.stateless:
+            raise _unknown(message)
+        return row, Request(session, message, key, on, ticket, params, meta, *_declared(meta))
+    return row, Request(session, message, key, on, ticket, params, abilities=session.abilities)
 
 
 def refused(message: Message, failure: Failure, stateless: bool) -> bytes:
@@ -90,23 +99,6 @@ def refused(message: Message, failure: Failure, stateless: bool) -> bytes:
         code = dialect.NOT_FOUND if old else dialect.INVALID_PARAMS
     data = failure.data if failure.kind == "unsupported_revision" else failure.details()
     return jsonrpc.error_line(message.key, jsonrpc.error_text(code, failure.message, data))
-
-
-def _row(session: Session, message: Message) -> tuple[Method, Meta | None]:
-    """The method's row, and of a stateless request its `_meta`. Raises Failure for what is not served."""
-    if session.refusal is not None:
-        raise session.refusal.again()
-    row = METHODS.get(message.method)
-    if session.revision is not None:
-        if row is None or not row.handshake:
-            raise _unknown(message)
-        return row, None
-    if row is not None and row.unopened and session.opens:
-        return row, None
-    meta = _read_meta(message)
-    if row is None or not row.stateless:
-        raise _unknown(message)
-    return row, meta
 
 
 def _declared(meta: Meta) -> tuple[Ability, bytes]:

@@ -22,7 +22,9 @@ def begin_call(session: Session, request: Request) -> bool:
     """See `serve.begin`."""
     params = read_call(request.params)
     row = listing.known_tool(session.broker, session.key, params.name)
-    if row is None or _makes(session, bytes(params.task)) or not rounds.can_begin(request, row):
+    if row is None or (params.task and _makes(session, bytes(params.task))):
+        return False
+    if request.meta is not None and not rounds.can_begin(request, row):
         return False
     request.row = row
     row.upstream.users.add(session.id)
