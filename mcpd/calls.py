@@ -1,12 +1,12 @@
 """The one path of every request that reaches a server (a01, DESIGN 6).
 
-`_run` only sequences: check, decide, send, bound, record. What a tool, a wrapper and a native method differ
+`go_on` only sequences: check, decide, send, bound, record. What a tool, a wrapper and a native method differ
 in is said by their rows. The steps live in their own modules; a feature extends a step or adds a line
 here, it never goes round the path.
 
 Where nothing but the server's answer has to be waited for, the same steps are taken without a task that
 waits: `begin` until it is sent, `Call.answered` when it is answered. Whatever is not as plain as that is
-left to `_run`, before or after (measured: a third of a small call).
+left to `go_on`, before or after (measured: a third of a small call).
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ class Call(msgspec.Struct, eq=False):
     """The caller's `_meta`, the same."""
     ticket: Ticket
     asker: Asker | None
-    told: Callable[[Call, Bounded | None], None] | None = None
-    """Told the result of one that was begun; None where `go_on` has to say what comes of it."""
+    through: Callable[[Call, Bounded | None], bool] | None = None
+    """Takes the result of one that was begun, and says whether it could. Where it could not, or gets None,
+    `go_on` says what comes of it."""
     began: float = msgspec.field(default_factory=time.perf_counter)
     permit: Permit = msgspec.field(default_factory=Permit)
     arguments: bytes = b""
@@ -104,7 +105,7 @@ class Call(msgspec.Struct, eq=False):
     def answered(self, slot: Slot) -> None:
         """What was begun is settled. Of most answers it can be said at once what they come to."""
         assert self.begun is not None
-        assert self.told is not None
+        assert self.through is not None
         bounded = None
         raw = slot.outcome
         row = self.row
@@ -114,12 +115,12 @@ class Call(msgspec.Struct, eq=False):
             except Exception:
                 # Said where all is said that goes wrong, see `go_on`.
                 bounded = None
-        if bounded is not None:
+        if self.through(self, bounded):
             self.begun.connection.end(self.begun.key, slot)
+            slot.asker = None  # which holds the slot, by its ticket
             row.upstream.succeeded()
             self.result = bounded
             self.record()
-        self.told(self, bounded)
 
     def record(self) -> None:
         """It is over: the last line of every request."""
@@ -163,7 +164,7 @@ def call(
     Raises ServerError for the server's own JSON-RPC error, Failure with the kinds of D13, Withdrawn when the
     caller gives up.
     """
-    return _run(Call(broker, caller, row, payload, meta, ticket, asker, arguments=payload), send)
+    return go_on(Call(broker, caller, row, payload, meta, ticket, asker, arguments=payload), send)
 
 
 def begin(
@@ -174,16 +175,16 @@ def begin(
     meta: bytes,
     ticket: Ticket,
     asker: Asker,
-    told: Callable[[Call, Bounded | None], None],
+    through: Callable[[Call, Bounded | None], bool],
 ) -> bool:
-    """`call` up to the answer, where nothing but that has to be waited for: most requests are so. `told` is
-    told of it later. False where it is not so, and nothing was done.
+    """`call` up to the answer, where nothing but that has to be waited for: most requests are so. False where
+    it is not so, and nothing was done. `through` is that of `Call`.
 
     `row` is what is true now.
     """
     if row.local or row.tool.task == "required" or asker.extensions:
         return False
-    call = Call(broker, caller, row, payload, meta, ticket, asker, told)
+    call = Call(broker, caller, row, payload, meta, ticket, asker, through)
     try:
         call.check()
     except Failure:
@@ -198,14 +199,9 @@ def begin(
     return True
 
 
-def go_on(call: Call, send: Step = PLAIN) -> Awaitable[Bounded]:
-    """What comes of a request that was begun and is settled, as of `call`: where it has failed, or its answer
-    wants a longer look, or is not the last word. `send` is the step that `call` would take."""
-    return _run(call, send)
-
-
-async def _run(call: Call, send: Step) -> Bounded:
-    """The path: check, decide, send, bound, record."""
+async def go_on(call: Call, send: Step = PLAIN) -> Bounded:
+    """The path: check, decide, send, bound, record. Of a request that was begun, and is settled, what comes
+    of that: it has failed, or its answer wants a longer look, or is not the last word."""
     broker, caller, ticket, asker = call.broker, call.caller, call.ticket, call.asker
     try:
         if call.begun is None:

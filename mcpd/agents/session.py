@@ -192,6 +192,7 @@ class Session:
         """Nothing more will be asked."""
         self.over = trio.Event()
         """The peer is gone, or has got all it asked for."""
+        self._ended = False
 
     @property
     def busy(self) -> bool:
@@ -251,11 +252,16 @@ class Session:
                 self._nursery.start_soon(self._work)
 
     def answered(self, on: bytes, key: bytes, ticket: Ticket, answer: bytes | None) -> None:
-        """A request that was begun is through; `answer` is its line, None when it gets none."""
-        self._served(on, key, ticket, None, answer)
-        self._serving -= 1
-        if self._waiting:
-            self._serve()
+        """A request that was begun is through; `answer` is its line, None when it gets none. Whatever goes
+        wrong here is the end of this session, not of the server that has answered."""
+        try:
+            self._served(on, key, ticket, None, answer)
+            self._serving -= 1
+            if self._waiting:
+                self._serve()
+        except Exception:
+            log.exception("session %s ends: internal error", self.id)
+            self.over.set()
 
     def go_on(self, message: Message, key: bytes, on: bytes, ticket: Ticket, rest: Awaitable[bytes]) -> None:
         """The same for one that has to wait after all: `rest` is what remains of it."""
@@ -267,7 +273,10 @@ class Session:
         self.answered(on, key, ticket, await self._face.serve(self, message, key, on, ticket, rest))
 
     def end(self) -> None:
-        """Give up what no task is there for. Nothing is taken from here on."""
+        """Give up all that is under way, for which there may be no task; nothing is taken from here on. To be
+        called while the nursery is still open."""
+        self._ended = True
+        self._waiting.clear()
         for ticket in list(self._running.values()):
             ticket.withdraw()
 
@@ -337,6 +346,8 @@ class Session:
 
         `on`: the name of a request, where its id is not unique in the session.
         """
+        if self._ended:
+            return
         first, self._attachable = self._attachable, False
         if not message.method:
             self.asks.answered(message)

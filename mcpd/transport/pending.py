@@ -215,7 +215,9 @@ class Slot(msgspec.Struct, eq=False):
             trio.lowlevel.reschedule(self.waiter)
             self.waiter = None
         elif self.told is not None:
-            self.told(self)
+            # Let go of, because most often it holds whatever holds this: no answer waits for the collector.
+            told, self.told = self.told, None
+            told(self)
 
     def result(self) -> bytes:
         """The result's JSON text, once settled. Raises what the slot was settled with."""

@@ -247,7 +247,10 @@ class Agent:
                 self.session = session = Session(broker, face, peer, "default", self, nursery)
                 broker.sessions[session.id] = session
                 task_status.started()
-                await trio.sleep_forever()
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    session.end()
         del broker.sessions[session.id]
         broker.fleet.left(session.id)
         broker.tasks.forget(session.id)

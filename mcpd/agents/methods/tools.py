@@ -27,20 +27,30 @@ def begin_call(session: Session, request: Request) -> bool:
     if request.meta is not None and not rounds.can_begin(request, row):
         return False
     request.row = row
-    row.upstream.users.add(session.id)
     arguments, meta = bytes(params.arguments), bytes(params.meta)
-    told = partial(_answered, request)
-    return calls.begin(session.broker, session.caller, row, arguments, meta, request.ticket, request, told)
+    through = partial(_through, request)
+    if not calls.begin(
+        session.broker, session.caller, row, arguments, meta, request.ticket, request, through
+    ):
+        return False
+    row.upstream.users.add(session.id)
+    return True
 
 
-def _answered(request: Request, call: Call, result: Bounded | None) -> None:
-    """What was begun has come to something."""
+def _through(request: Request, call: Call, result: Bounded | None) -> bool:
+    """What was begun has come to something: answered, unless there is more to do."""
     session, key = request.by, request.key
-    if result is None:
-        session.go_on(request.message, key, request.on, request.ticket, _go_on(request, call))
-    else:
-        line = jsonrpc.result_line(key, rounds.dressed(request, result))
-        session.answered(request.on, key, request.ticket, line)
+    if result is not None:
+        try:
+            line = jsonrpc.result_line(key, rounds.dressed(request, result))
+        except Exception:
+            # Said where all is said that goes wrong, see `calls.go_on`.
+            result = None
+        else:
+            session.answered(request.on, key, request.ticket, line)
+            return True
+    session.go_on(request.message, key, request.on, request.ticket, _go_on(request, call))
+    return False
 
 
 async def _go_on(request: Request, call: Call) -> bytes:
