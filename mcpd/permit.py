@@ -167,6 +167,8 @@ async def _consented(broker: Broker, asked: _Asked, leak: Leak | None) -> Allow:
         digest = digest or await _digest(bound)
         yes = broker.approvals.take(digest)
         if not yes:
+            # A person's yes would lead nowhere.
+            row.upstream.refuse_out_of_reach()
             permit.decision = "ask"
             yes = await _ask(broker, asked, _question(row, caller, bound, digest, decision))
         permit.digest, permit.approved = digest, yes

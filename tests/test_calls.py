@@ -391,6 +391,20 @@ async def test_tools_of_a_server_that_died_for_good_stay_listed(home: Home, real
         await agent.nothing_more()
 
 
+async def test_nobody_is_asked_about_a_server_that_is_known_to_be_down(home: Home, real_clock: None) -> None:
+    flag = home.root / "flag"
+    write_config(home, "[tool_policies]\n'tiny__echo' = { approval = 'always' }\n")
+    write_server(home, "tiny", **switchable(flag, "exit 7"))
+    async with staged(home) as stage:
+        agent, operator = await stage.attach(), await stage.operator()
+        await agent.tools()
+        flag.touch()
+        assert kind_of(await agent.call("tiny__crash")) == "outcome_unknown"
+        assert kind_of(await agent.call("tiny__add", a=1, b=2)) == "unavailable"
+        assert kind_of(await agent.call("tiny__echo", text="x")) == "unavailable"
+        assert (await operator.call("approvals.list"))["approvals"] == []
+
+
 async def test_a_server_disabled_under_a_call(home: Home, real_clock: None) -> None:
     """Running calls are told, its tools are gone, and nobody else notices (c08, b31)."""
     async with Ear(home.root / "ear") as ear:

@@ -224,9 +224,7 @@ class Upstream:
         """
         if self.connection is not None:
             return self.connection
-        self._refuse_blocked()
-        if trio.current_time() < self._not_before:
-            raise self._unavailable()
+        self.refuse_out_of_reach()
         ended = self._ended
         self._interest += 1
         self._poke.set()
@@ -241,6 +239,13 @@ class Upstream:
         finally:
             self._interest -= 1
         raise Failure("unavailable", f'server "{self.name}" is still {self.status.state}', server=self.name)
+
+    def refuse_out_of_reach(self) -> None:
+        """Raises what `reach` would without waiting: it is not to be tried now, or not before a while."""
+        if self.connection is None:
+            self._refuse_blocked()
+            if trio.current_time() < self._not_before:
+                raise self._unavailable()
 
     async def fresh(self, primitive: Primitive = "tools") -> None:
         """Wait until the catalogue covers the last notice, at most FRESH_WAIT after it (a22)."""
