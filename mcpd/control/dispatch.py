@@ -300,7 +300,11 @@ async def answer(operator: Operator, line: bytes) -> bytes:
     """
     key, method = b"", ""
     try:
-        message = jsonrpc.read(line)
+        try:
+            message = jsonrpc.read(line)
+        except Failure:
+            key = jsonrpc.unread_id(line)
+            raise
         method = message.method
         key = _key(message)
         if not message.method:
