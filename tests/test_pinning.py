@@ -15,7 +15,7 @@ import trio
 
 from mcpd import granting, pinning, trusting
 from mcpd.api.grants import AddGrant
-from mcpd.api.journal import QueryJournal
+from mcpd.api.journal import Outcome, QueryJournal
 from mcpd.caller import NOBODY
 from mcpd.config.spec import Server
 from mcpd.policy.review import Place, definitions
@@ -63,7 +63,7 @@ class Scene:
         # A listing waits for the refetch that the notice asks for (a22).
         await self.listed()
 
-    async def journal(self, outcome: str) -> list[tuple[str, str]]:
+    async def journal(self, outcome: Outcome) -> list[tuple[str, str]]:
         page = await self.stage.broker.journal.query(QueryJournal(kinds=("pin",), outcomes=(outcome,)))
         return [(each.tool, each.because) for each in page.entries]
 

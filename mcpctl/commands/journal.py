@@ -18,7 +18,21 @@ if TYPE_CHECKING:
     from mcpctl.client import Client
     from mcpctl.commands import Arguments
 
-KINDS = ("request", "decision", "approval", "grant", "pin", "login", "change", "status", "gap")
+KINDS = ("request", "decision", "approval", "ask", "grant", "pin", "login", "change", "status", "gap")
+
+# fmt: off
+OUTCOMES = (
+    "ok", "tool_error", "parse_error", "invalid_request", "unknown_method", "invalid_params", "internal",
+    "header_mismatch", "missing_capability", "unsupported_revision", "no_such_server", "no_such_tool",
+    "no_such_agent", "name_taken", "bad_definition", "config_invalid", "not_writable", "disabled",
+    "denied", "pending", "unavailable", "needs_login", "timed_out", "outcome_unknown", "busy",
+    "server_error", "bad_answer", "cancelled", "too_large", "refused", "api_mismatch", "stopping",
+    "no_such_resource", "no_such_prompt", "no_such_grant", "no_such_session", "no_such_approval",
+    "factor_needed", "asked", "approved", "granted", "expired", "superseded", "muted", "withdrawn",
+    "accept", "decline", "cancel", "error", "unread", "added", "revoked", "pinned", "changed", "held",
+    "accepted",
+)
+# fmt: on
 
 #: Entries asked for at once; the daemon gives no more.
 PAGE = 500
@@ -190,7 +204,13 @@ def _journal(arguments: Arguments) -> None:
     add("--server", metavar="SERVER")
     add("--tool", metavar="TOOL", help="its own name, or SERVER__TOOL")
     add("--kind", action="append", choices=KINDS, help="may be given several times, as --outcome")
-    add("--outcome", action="append", metavar="WORD", help="ok, tool_error, denied, pending, ...")
+    add(
+        "--outcome",
+        action="append",
+        choices=OUTCOMES,
+        metavar="WORD",
+        help="ok, tool_error, denied, pending, ...; a wrong one is answered with all there are",
+    )
     add("--decision", choices=("allow", "ask", "deny"))
     add("--risk", choices=("low", "medium", "high"))
     add("--id", metavar="ID", help="of an approval, a grant or a session")

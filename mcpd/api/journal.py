@@ -8,7 +8,25 @@ import msgspec
 
 from mcpd.api import Params
 
-Kind = Literal["request", "decision", "approval", "grant", "pin", "login", "change", "status", "gap"]
+Kind = Literal["request", "decision", "approval", "ask", "grant", "pin", "login", "change", "status", "gap"]
+
+# fmt: off
+Outcome = Literal[
+    "", "ok", "tool_error",
+    # The kinds of failures (mcpd.errors).
+    "parse_error", "invalid_request", "unknown_method", "invalid_params", "internal", "header_mismatch",
+    "missing_capability", "unsupported_revision", "no_such_server", "no_such_tool", "no_such_agent",
+    "name_taken", "bad_definition", "config_invalid", "not_writable", "disabled", "denied", "pending",
+    "unavailable", "needs_login", "timed_out", "outcome_unknown", "busy", "server_error", "bad_answer",
+    "cancelled", "too_large", "refused", "api_mismatch", "stopping", "no_such_resource", "no_such_prompt",
+    "no_such_grant", "no_such_session", "no_such_approval", "factor_needed",
+    # What becomes of a question to a person, and of one to an agent.
+    "asked", "approved", "granted", "expired", "superseded", "muted", "withdrawn",
+    "accept", "decline", "cancel", "error", "unread",
+    # Of a grant, and of a definition.
+    "added", "revoked", "pinned", "changed", "held", "accepted",
+]
+# fmt: on
 
 #: Entries of one answer (b24).
 MOST = 500
@@ -28,8 +46,8 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Seconds since the epoch: of a request, when it ended."""
     kind: str = "request"
     """"request"; "decision": of a request of high risk, written before it is sent; "approval": a question
-    was opened or settled; "grant"; "pin"; "login"; "change" (of configuration or trust); "status" (of a
-    server); "gap" (entries that were lost)."""
+    was opened or settled; "ask": a server asked an agent; "grant"; "pin"; "login"; "change" (of configuration
+    or trust); "status" (of a server); "gap" (entries that were lost)."""
     session: str = ""
     agent: str = ""
     pid: int = 0
@@ -44,7 +62,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     because: str = ""
     """The chain of rules, one after the other; what decided stands at its end."""
     outcome: str = ""
-    """"ok", "tool_error", or the kind of the failure; of an approval what became of the question."""
+    """"ok", "tool_error", or the kind of the failure; of a question, a grant or a pin what became of it."""
     duration: float = 0.0
     """Seconds."""
     request_bytes: int = 0
@@ -88,7 +106,7 @@ class QueryJournal(Params, frozen=True, kw_only=True):
     server: Words | None = None
     tool: Words | None = None
     kinds: tuple[Kind, ...] = ()
-    outcomes: tuple[Words, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
     decision: Words | None = None
     risk: Words | None = None
     id: Words = ""

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from mcpd.api.journal import Recorded
+from mcpd.api.journal import Kind, Recorded
 from mcpd.caller import NOBODY, Caller
 
 
@@ -35,7 +35,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     caller: Caller = NOBODY
     about: About = NOTHING
-    kind: str = "request"
+    kind: Kind = "request"
     decision: str = ""
     because: str = ""
     outcome: str = ""

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import trio
 
+import mcpd
+from mcpd.api.journal import Outcome
+from mcpd.consent import questions
+from mcpd.errors import KINDS
+from mcpd.protocol.input import Elicited
 from tests.conftest import Home
 from tests.control.world import Client, running
 from tests.journal.flat import entry
@@ -62,7 +73,15 @@ async def test_nothing_new_is_an_answer_too(home: Home, real_clock: None) -> Non
 
 @pytest.mark.parametrize(
     "params",
-    [{"limit": 0}, {"limit": 501}, {"kinds": ["odd"]}, {"wait": 61}, {"text": "x" * 201}, {"before": -1}],
+    [
+        {"limit": 0},
+        {"limit": 501},
+        {"kinds": ["odd"]},
+        {"outcomes": ["odd"]},
+        {"wait": 61},
+        {"text": "x" * 201},
+        {"before": -1},
+    ],
 )
 async def test_conditions_that_cannot_be_are_refused(
     home: Home, real_clock: None, params: dict[str, object]
@@ -70,3 +89,35 @@ async def test_conditions_that_cannot_be_are_refused(
     async with running(home) as world:
         refused = await (await world.operator()).refusal("journal.query", **params)
         assert refused.kind == "invalid_params"
+
+
+def test_whatever_is_recorded_can_be_asked_for() -> None:
+    actions = typing.get_args(typing.get_type_hints(Elicited)["action"])
+    written = {word for path in Path(mcpd.__file__).parent.rglob("*.py") for word in _outcomes(path)}
+    assert {"ok", "tool_error", "unread", "pinned", "revoked", "held", "cancelled"} <= written
+    said = {"", *written, *KINDS, *typing.get_args(questions.Outcome), *actions}
+    assert set(typing.get_args(Outcome)) == said
+
+
+def _outcomes(path: Path) -> Iterator[str]:
+    """The words that a module records: what is given to a function of that name, and what is called so."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if "record" in name:
+                yield from _words(*node.args[2:])  # behind whose it is and what it is about
+            case ast.Call(func=ast.Name(id="Settled")):
+                yield from _words(*node.args)
+            case ast.keyword(arg="outcome") | ast.Assign(targets=[ast.Name(id="outcome")]):
+                yield from _words(node.value)
+            case ast.Assign(targets=[ast.Attribute(attr="outcome")]):
+                yield from _words(node.value)
+
+
+def _words(*nodes: ast.expr) -> Iterator[str]:
+    """Texts of one word among them; not what is handed to a function in turn."""
+    for node in nodes:
+        match node:
+            case ast.Constant(value=str(text)) if re.fullmatch("[a-z_]+", text):
+                yield text
+            case ast.IfExp():
+                yield from _words(node.body, node.orelse)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from mcpctl.commands import journal
-from mcpd.api.journal import MOST, Journal, Kind, QueryJournal, Recorded
+from mcpd.api.journal import MOST, Journal, Kind, Outcome, QueryJournal, Recorded
 from tests.mcpctl.harness import Control, run
 
 
@@ -115,6 +115,17 @@ def test_conditions_are_sent_by_name(daemon: Control, folder: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("option", ["--outcome", "--kind", "--decision", "--risk"])
+def test_a_word_that_is_never_recorded_is_refused_with_those_that_are(
+    daemon: Control, folder: Path, option: str
+) -> None:
+    done = run(folder, "journal", option, "denyed")
+    assert (done.returncode, done.stdout) == (2, "")
+    known = {"--outcome": "denied", "--kind": "request", "--decision": "deny", "--risk": "high"}[option]
+    assert ("denyed" in done.stderr, known in done.stderr.rpartition("denyed")[2]) == (True, True)
+    assert not daemon.requests
+
+
 def test_more_than_an_answer_holds_is_read_in_pages(daemon: Control, folder: Path) -> None:
     daemon.answers["journal.query"] = journal_of(*(entry(number, **CALL) for number in range(1, 1301)))
     done = run(folder, "journal", "--json", "-n", "1200")
@@ -172,6 +183,7 @@ def test_why_nothing_is_written_is_said(daemon: Control, folder: Path) -> None:
 
 def test_mcpctl_knows_what_the_daemon_knows() -> None:
     assert typing.get_args(Kind) == journal.KINDS
+    assert typing.get_args(Outcome) == ("", *journal.OUTCOMES)
     assert journal.PAGE == MOST
     assert Journal.__struct_fields__ == ("entries", "next", "problems")
 
