@@ -44,6 +44,12 @@ PATIENCE = WAIT + QUICK
 #: What stands for the operator, who has no agent's name: as elsewhere, and as the list shows it.
 OPERATOR = ("-", "(operator)")
 
+#: Options that say which entries are listed.
+CHOOSING = (
+    *("follow", "lines", "since", "until", "agent", "server", "tool", "kind", "outcome"),
+    *("decision", "risk", "id", "text"),
+)
+
 #: Text of a chain of rules in a table.
 BRIEF = 100
 
@@ -51,6 +57,8 @@ BRIEF = 100
 def journal(options: Namespace) -> int:
     """Show what agents did and how it was decided, newest last."""
     params = conditions(options)
+    if options.entry:
+        refuse_beside_number(options)
     with reach(options) as mcpd:
         if options.entry:
             return show(entry(mcpd, options.entry), options)
@@ -65,6 +73,15 @@ def journal(options: Namespace) -> int:
             after = page["next"]
             print_entries(page["entries"], options, head=False)
     return DONE
+
+
+def refuse_beside_number(options: Namespace) -> None:
+    """Raises CallError `usage` for an option that chooses among entries, where one is named."""
+    for name in CHOOSING:
+        given = getattr(options, name)
+        if given is not None and given is not False:  # no lines are 0
+            message = f"--{name} means nothing beside the number of an entry"
+            raise CallError("usage", message, f"mcpctl journal {options.entry}")
 
 
 def conditions(options: Namespace) -> dict[str, object]:
@@ -194,7 +211,11 @@ def full(one: Any) -> Iterable[tuple[str, object]]:
 def _journal(arguments: Arguments) -> None:
     add = arguments.add_argument
     add(
-        "entry", nargs="?", type=whole(1), metavar="NO", help="show everything about the entry of this number"
+        "entry",
+        nargs="?",
+        type=whole(1),
+        metavar="NO",
+        help="show everything about the entry of this number; alone",
     )
     add("-f", "--follow", action="store_true", help="go on with what happens")
     add("-n", "--lines", type=whole(0), metavar="N", help="so many entries (default 50, with --follow 10)")

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mcpctl import cli
 from mcpctl.commands import journal
 from mcpd.api.journal import MOST, Journal, Kind, Outcome, QueryJournal, Recorded
 from tests.mcpctl.harness import Control, run
@@ -174,6 +175,27 @@ def test_one_entry_in_full(daemon: Control, folder: Path) -> None:
     assert found["because"] == "first"
     assert " second\n" in done.stdout
     assert run(folder, "journal", "6").returncode == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("--agent=x", "--agent=-", "--server=x", "--tool=x", "--kind=grant", "--outcome=ok", "--risk=low"),
+        *("--decision=deny", "--id=q1", "--text=x", "--since=2h", "--until=2h", "--follow", "--lines=0"),
+    ],
+)
+def test_beside_a_number_nothing_chooses_entries(daemon: Control, folder: Path, words: str) -> None:
+    done = run(folder, "journal", "3", words)
+    assert (done.returncode, done.stdout) == (2, "")
+    name = words.partition("=")[0]
+    assert f"mcpctl: {name} means nothing beside the number of an entry\n" in done.stderr
+    assert not daemon.requests
+
+
+def test_every_option_chooses_entries_or_is_of_all_commands() -> None:
+    parser = cli.make_parser(journal.COMMANDS[0])
+    others = {"help", "json", "socket", "no_spawn", "entry"}
+    assert {action.dest for action in parser._actions} == {*journal.CHOOSING, *others}
 
 
 def test_why_nothing_is_written_is_said(daemon: Control, folder: Path) -> None:
