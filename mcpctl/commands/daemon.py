@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from mcpctl.commands import Arguments
     from mcpctl.paths import Place
 
+#: Servers that are named where a few lines should say how things are.
+FEW = 5
+
 #: The longest that a daemon may take to close its servers (the unit's TimeoutStopSec), and a bit.
 STOP_LIMIT = 25.0
 
@@ -54,12 +57,21 @@ def overview(options: Namespace) -> int:
         )
     )
     wrong = [info for info in servers if trouble(info)]
-    for info in wrong:
-        output.say(output.visible(f"  {info['name']}: {info['status']['state']}: {trouble(info)}"))
+    for line in told(wrong):
+        output.say(f"  {line}")
     for problem in status["problems"]:
         output.say(output.visible(f"  {problem_text(problem)}"))
     output.say(f"next: {next_step(servers, wrong, status)}")
     return 0
+
+
+def told(wrong: list[Any]) -> list[str]:
+    """A line for each server that is not in order, fit for a terminal; of many only of the first ones."""
+    lines = [
+        output.visible(f"{info['name']}: {info['status']['state']}: {trouble(info)}") for info in wrong[:FEW]
+    ]
+    more = len(wrong) - FEW
+    return [*lines, f"and {more} more: mcpctl list"] if more > 0 else lines
 
 
 def next_step(servers: list[Any], wrong: list[Any], status: Any) -> str:
@@ -87,8 +99,12 @@ def status(options: Namespace) -> int:
         if error.kind == "not_running" and not (where.explicit or options.no_spawn or forbidden(os.environ)):
             error.hint = "the next command that needs it starts it: mcpctl list"
         raise
+    limit = options.timeout or QUICK
+    servers: list[Any] = []
     with mcpd:
-        found, text = mcpd.request("daemon.status", timeout=options.timeout or QUICK)
+        found, text = mcpd.request("daemon.status", timeout=limit)
+        if not options.json:
+            servers = mcpd.call("servers.list", timeout=limit)["servers"]
     if options.json:
         output.say_json(text)
         return 0
@@ -100,6 +116,7 @@ def status(options: Namespace) -> int:
                 ("pid", found["pid"]),
                 ("uptime", output.duration(found["uptime"])),
                 ("servers", states or "none"),
+                ("not in order", "\n".join(told([info for info in servers if trouble(info)]))),
                 ("sessions", str(found["sessions"])),
                 ("approvals", waiting_text(found.get("approvals", 0))),
                 ("agents", ", ".join(found["agents"])),

@@ -30,7 +30,10 @@ PROBLEM = {"file": "/c/x.toml", "place": "line 3", "message": "odd\x1b"}
 
 
 def test_status(daemon: Control, folder: Path) -> None:
-    daemon.answers["daemon.status"] = {**STATUS, "problems": [PROBLEM]}
+    daemon.answers |= {
+        "daemon.status": {**STATUS, "problems": [PROBLEM]},
+        "servers.list": {"servers": [server()]},
+    }
     done = run(folder, "status")
     for word in (
         "42",
@@ -41,7 +44,31 @@ def test_status(daemon: Control, folder: Path) -> None:
     ):
         assert word in done.stdout
     assert "idle" not in done.stdout
+    assert "not in order" not in done.stdout
     assert json.loads(run(folder, "status", "--json").stdout) == {**STATUS, "problems": [PROBLEM]}
+
+
+def test_what_is_not_in_order_is_named(daemon: Control, folder: Path) -> None:
+    broken = [
+        server(f"s{number}", status={"state": "failed", "reason": "exited", "error": "code 3\x1b"})
+        for number in range(7)
+    ]
+    held = server("kept", held="it leads elsewhere")
+    for servers, named in (
+        ([server(), held, *broken[:1]], ["kept: connected: it leads elsewhere", FAILED]),
+        (broken[:5], [FAILED.replace("s0", f"s{number}") for number in range(5)]),
+        (broken, [*(FAILED.replace("s0", f"s{n}") for n in range(5)), "and 2 more: mcpctl list"]),
+    ):
+        daemon.answers |= {"daemon.status": STATUS, "servers.list": {"servers": servers}}
+        status = run(folder, "status").stdout
+        lines = [line.strip() for line in status.partition("not in order")[2].splitlines()]
+        assert lines[: len(named)] == named
+        assert lines[len(named)].startswith("sessions")
+        alone = run(folder).stdout.splitlines()[1:-1]
+        assert [line.strip() for line in alone] == named
+
+
+FAILED = "s0: failed: exited: code 3\\u001b"
 
 
 @pytest.mark.parametrize(
