@@ -107,6 +107,12 @@ def note(text: str) -> None:
             return
 
 
+def note_waiting(text: str) -> None:
+    """Say to a person who would see nothing else for a while what is waited for."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        note(f"waiting for {text} ...")
+
+
 def settle() -> None:
     """Leave nothing to the interpreter's end, which would complain and take another exit code."""
     for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):

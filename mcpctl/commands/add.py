@@ -42,6 +42,8 @@ def add(options: Namespace) -> int:
 
 def first_connection(mcpd: Client, options: Namespace, added: str) -> int:
     """Wait until the new server is connected, or could not be, and say so (c07)."""
+    if not options.json:
+        output.note_waiting(f"{options.name} to answer")
     found, text = mcpd.request("servers.test", {"server": options.name}, SLOW)
     if options.json:
         output.say_json(f'{{"server":{added},"test":{text}}}')

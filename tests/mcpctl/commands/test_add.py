@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mcpctl.harness import Control, Refusal, environment, run, server, server_test, tool
+from tests.mcpctl.harness import LIMIT, Control, Refusal, command, environment, run, server, server_test, tool
 
 
 @pytest.fixture
@@ -167,6 +170,52 @@ def test_the_first_connection_as_json(daemon: Control, folder: Path, bin_folder:
         "test": server_test(),
     }
     assert json.loads(add(folder, bin_folder, "fs", "serve", "--json", "--no-wait").stdout)["test"] is None
+
+
+WAITING = "mcpctl: waiting for fs to answer ..."
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [([], [WAITING]), (["--json"], []), (["--no-wait"], [])], ids=["", "json", "no-wait"]
+)
+def test_at_a_terminal_it_is_said_what_is_waited_for(
+    daemon: Control, folder: Path, bin_folder: Path, words: list[str], said: list[str]
+) -> None:
+    ours, theirs = os.openpty()
+    screen = b""
+
+    def read(params: object) -> Any:
+        """The first connection fails unless the line was there before it."""
+        nonlocal screen
+        while said and b"waiting" not in screen and select.select([ours], [], [], LIMIT / 2)[0]:
+            screen += os.read(ours, 65536)
+        return server_test() if bool(said) is (b"waiting" in screen) else Refusal("timed_out")
+
+    daemon.answers |= {"servers.add": server("fs"), "servers.test": read}
+    daemon.answers["tools.list"] = {"tools": [tool()], "next_cursor": "", "left_out": []}
+    environ = environment(folder, PATH=f"{bin_folder}:{os.environ['PATH']}")
+    done = subprocess.run(
+        command("add", *words, "fs", "serve"),
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        timeout=LIMIT,
+        check=False,
+    )
+    os.close(theirs)
+    with contextlib.suppress(OSError):  # EIO: nobody has the terminal open any more
+        while chunk := os.read(ours, 65536):
+            screen += chunk
+    os.close(ours)
+    assert done.returncode == 0
+    assert [line for line in screen.decode().splitlines() if "waiting" in line] == said
+
+
+def test_elsewhere_nothing_is_said_of_waiting(daemon: Control, folder: Path, bin_folder: Path) -> None:
+    daemon.answers |= {"servers.add": server("fs"), "servers.test": server_test()}
+    daemon.answers["tools.list"] = {"tools": [tool()], "next_cursor": "", "left_out": []}
+    assert "waiting" not in add(folder, bin_folder, "fs", "serve").stderr
 
 
 def test_a_first_connection_that_fails(daemon: Control, folder: Path, bin_folder: Path) -> None:
