@@ -100,9 +100,14 @@ def flush() -> None:
 
 def note(text: str) -> None:
     """Print a message about the answer to stderr; one that nobody takes changes nothing."""
+    say_beside(f"mcpctl: {visible(text)}")
+
+
+def say_beside(text: str) -> None:
+    """Print words, already escaped, to stderr: of an answer whose bytes go to stdout."""
     if sys.stderr is not None:
         try:
-            sys.stderr.write(f"mcpctl: {visible(text)}\n")
+            sys.stderr.write(text + "\n")
         except OSError:
             return
 

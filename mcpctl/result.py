@@ -8,16 +8,17 @@ from mcpctl import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
-def say_result(result: Any) -> None:
+def say_result(result: Any, say: Callable[[str], None] = output.say) -> None:
     """A CallToolResult for people: text as it is, everything else in a line."""
     blocks = result.get("content")
     for block in blocks if isinstance(blocks, list) else ():
-        output.say(output.visible_block(block_text(block) if isinstance(block, dict) else json.dumps(block)))
+        say(output.visible_block(block_text(block) if isinstance(block, dict) else json.dumps(block)))
     if not blocks and "structuredContent" in result:
-        output.say(output.visible_json(json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)))
+        say(output.visible_json(json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)))
 
 
 def note_cuts(result: Any, member: str) -> None:

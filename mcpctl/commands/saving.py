@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import os
+import stat
 
 from mcpctl import output
 from mcpctl.errors import CallError
@@ -32,7 +33,7 @@ def check(options: Namespace) -> None:
         raise CallError("usage", "--json prints the whole answer, --output saves a part of it: take one")
     if os.path.isdir(options.output):
         raise CallError("not_writable", f'cannot save to "{options.output}": it is a folder')
-    if os.path.lexists(options.output) and not options.force:
+    if os.path.lexists(options.output) and not (options.force or is_stream(options.output)):
         message = f'cannot save to "{options.output}": it exists'
         raise CallError("not_writable", message, "--force replaces it")
     if not options.output or not os.path.isdir(os.path.dirname(options.output) or "."):
@@ -45,27 +46,108 @@ def offer(options: Namespace, found: list[object]) -> None:
         output.note("--output FILE saves what is binary")
 
 
-def save(data: bytes, options: Namespace) -> None:
-    """Raises CallError."""
+def is_stream(path: str) -> bool:
+    """Whether what is written there replaces nothing: a device, a pipe, or what stdout or stderr lead to."""
+    there = _found(path)
+    return there is not None and (not stat.S_ISREG(there.st_mode) or _standard(there) is not None)
+
+
+def to_stdout(options: Namespace) -> bool:
+    """Whether what is saved goes where the answer would be printed."""
+    there = None if options.output is None else _found(options.output)
+    return there is not None and _standard(there) == 1
+
+
+def _found(path: str) -> os.stat_result | None:
     try:
-        with open(options.output, "wb" if options.force else "xb", buffering=0) as file:
-            _write(file, data, options)
+        return os.stat(path)
+    except OSError:
+        return None
+
+
+def _standard(there: os.stat_result) -> int | None:
+    """The descriptor by which we have that file open already: another one would begin anew in it."""
+    for fd in (1, 2):
+        try:
+            if os.path.samestat(os.fstat(fd), there):
+                return fd
+        except OSError:  # closed
+            continue
+    return None
+
+
+def save(data: bytes, options: Namespace) -> None:
+    """Raises CallError; BrokenPipeError of a reader who has seen enough."""
+    there = _found(options.output)
+    # What a link leads to is written, and the link stays.
+    path = os.path.realpath(options.output)
+    try:
+        if there is not None and is_stream(options.output):
+            fd = _standard(there)
+            with open(options.output if fd is None else fd, "wb", buffering=0, closefd=fd is None) as file:
+                _write(file, data)
+            return  # what it says beside it would stand in it
+        elif there is not None and options.force:
+            _replace(data, path, there)
+        else:
+            _create(data, path)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         message = f'cannot save to "{options.output}": {(error.strerror or "failed").lower()}'
         raise CallError("not_writable", message) from None
     output.note(f"saved {len(data):,} bytes to {options.output}")
 
 
-def _write(file: FileIO, data: bytes, options: Namespace) -> None:
-    """All of it, or no file where there was none: half an image is in the way of the next attempt."""
+def _create(data: bytes, path: str) -> None:
+    """A new file, or none: half an image is in the way of the next attempt."""
+    with open(path, "xb", buffering=0) as file:
+        try:
+            _write(file, data)
+        except BaseException:
+            os.unlink(path)
+            raise
+
+
+def _replace(data: bytes, path: str, old: os.stat_result) -> None:
+    """The new content where it can be written whole, else the old one stays."""
+    with open(path, "ab", buffering=0) as there:  # what must not be written is not replaced either
+        try:
+            file, beside = _beside(path, old)
+        except PermissionError:
+            # The folder or the owner is another's: there is the file itself alone.
+            there.truncate(0)
+            return _write(there, data)
     try:
-        left = memoryview(data)
-        while left:
-            left = left[file.write(left) :]
-    except OSError:
-        if not options.force:
-            os.unlink(options.output)
+        with file:
+            _write(file, data)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
         raise
+
+
+def _beside(path: str, old: os.stat_result) -> tuple[FileIO, str]:
+    """An empty file in the same folder, with the owner and the mode of the old one, and its path."""
+    import tempfile
+
+    fd, beside = tempfile.mkstemp(prefix=".mcpctl-", dir=os.path.dirname(path))
+    try:
+        new = os.fstat(fd)
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+            os.fchown(fd, old.st_uid, old.st_gid)
+        os.fchmod(fd, stat.S_IMODE(old.st_mode))
+    except BaseException:
+        os.close(fd)
+        os.unlink(beside)
+        raise
+    return open(fd, "wb", buffering=0), beside
+
+
+def _write(file: FileIO, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
 
 
 def decoded(data: object) -> bytes:

@@ -8,7 +8,7 @@ from mcpctl import output
 from mcpctl.arguments import arguments_text, guessed, readable
 from mcpctl.commands import SLOW, Command, duration, person, reach, waiting
 from mcpctl.commands.pages import Listing, gist, show
-from mcpctl.commands.saving import check, decoded, offer, save, saving
+from mcpctl.commands.saving import check, decoded, offer, save, saving, to_stdout
 from mcpctl.errors import DONE, TOOL_ERROR, CallError
 from mcpctl.result import binary_of, note_cuts, say_result
 
@@ -108,7 +108,7 @@ def call(options: Namespace) -> int:
     if options.json:
         output.say_json(answer)
     else:
-        say_result(result)
+        say_result(result, output.say_beside if to_stdout(options) else output.say)
         offer(options, binaries(result))
     note_cuts(result, "content")
     if result.get("isError") is True:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mcpctl.harness import Control, Refusal, run
+from tests.mcpctl.harness import LIMIT, Control, Refusal, command, environment, run
 
 
 def entry(uri: str = "note:///1", **fields: Any) -> dict[str, Any]:
@@ -187,6 +189,66 @@ def test_half_a_file_is_none(daemon: Control, folder: Path) -> None:
     assert not (folder / "saved").exists()
     assert run(folder, "resources", "read", "x:y", "-o", "saved").returncode == 0
     assert (folder / "saved").read_text() == "x" * 10_000
+
+
+def test_the_old_file_is_there_until_the_new_one_is(daemon: Control, folder: Path) -> None:
+    daemon.answers["resources.read"] = answer({"text": "x" * 10_000})
+    place = folder / "place"
+    place.mkdir()
+    file, link = place / "saved", folder / "link"
+    file.write_text("precious")
+    file.chmod(0o640)
+    link.symlink_to(file)
+
+    def full() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    done = run(folder, "resources", "read", "x:y", "--force", "-o", "link", preexec_fn=full)
+    assert (done.returncode, "file too large" in done.stderr) == (1, True)
+    assert [(each.name, each.read_text()) for each in place.iterdir()] == [("saved", "precious")]
+    with file.open() as opened:
+        assert run(folder, "resources", "read", "x:y", "--force", "-o", "link").returncode == 0
+        assert opened.read() == "precious", "nobody sees it half written"
+    assert [(each.name, each.read_text()) for each in place.iterdir()] == [("saved", "x" * 10_000)]
+    assert (file.stat().st_mode & 0o7777, link.is_symlink()) == (0o640, True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_what_must_not_be_written_is_not_replaced(daemon: Control, folder: Path) -> None:
+    daemon.answers["resources.read"] = answer({"text": "new"})
+    place = folder / "place"
+    place.mkdir()
+    (place / "mine").write_text("precious")
+    (place / "mine").chmod(0o400)
+    (place / "open").write_text("precious")
+    place.chmod(0o500)
+    for name, code, content in (("mine", 1, "precious"), ("open", 0, "new")):
+        assert run(folder, "resources", "read", "x:y", "--force", "-o", f"place/{name}").returncode == code
+        assert (place / name).read_text() == content
+    place.chmod(0o700)
+    assert len(list(place.iterdir())) == 2
+
+
+def test_stdout_gets_what_is_saved_and_nothing_else(daemon: Control, folder: Path) -> None:
+    daemon.answers["resources.read"] = answer({"text": "new"})
+    done = run(folder, "resources", "read", "x:y", "-o", "/dev/stdout")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "new", "")
+    log = folder / "log"
+    log.write_text("old ")
+    with log.open("ab") as stdout:
+        code = subprocess.run(
+            command("resources", "read", "x:y", "-o", "/dev/stdout"),
+            env=environment(folder),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stdout,
+            timeout=LIMIT,
+            check=False,
+        ).returncode
+    assert (code, log.read_text()) == (0, "old new"), "it stands behind what is there"
+    done = run(folder, "resources", "read", "x:y", "-o", "/dev/null")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,13 @@ def test_what_is_not_one_thing_is_not_saved(
     assert not (folder / "saved").exists()
 
 
+def test_on_stdout_what_is_binary_stands_alone(daemon: Control, folder: Path) -> None:
+    daemon.answers["tools.call"] = answer(content=[TEXT, {**IMAGE, "data": "UE5H"}])
+    done = run(folder, "call", "fs__read", "-o", "/dev/stdout")
+    assert (done.returncode, done.stdout) == (0, "PNG")
+    assert done.stderr == "here it is\n[binary image/png: ~3 bytes]\n"
+
+
 def test_a_tools_own_error_is_its_answer(daemon: Control, folder: Path) -> None:
     daemon.answers["tools.call"] = answer(content=[{"type": "text", "text": "no such file"}], isError=True)
     done = run(folder, "call", "fs__read")
