@@ -20,6 +20,9 @@ from mcpctl.errors import DONE, FAILED, CallError
 
 CHUNK = 65536
 
+#: Seconds that a host may be kept waiting for a word to the person.
+PATIENCE = 1.0
+
 #: Options with a value: name -> help.
 OPTIONS = {
     "agent": "the agent that this is; its own socket is used where there is one",
@@ -84,6 +87,8 @@ def run(options: dict[str, str], *, spawn: bool) -> int:
     try:
         if told:
             sock.sendall(attach_line(told))
+        if "without" in told:
+            complain_of_unknown(place, told["without"].split(","))
         return Pump(sock).run()
     except (BrokenPipeError, ConnectionResetError):
         _complain("mcpd closed the connection")
@@ -129,6 +134,39 @@ def attach_line(told: dict[str, str]) -> bytes:
 
 def told_value(name: str, value: str) -> str:
     return f"[{','.join(map(quoted, value.split(',')))}]" if name == "without" else quoted(value)
+
+
+def complain_of_unknown(place: paths.Place, names: list[str]) -> None:
+    """Say which servers to leave out there are not. One may get the name later, so it counts all the same.
+
+    In a sandbox, or by an agent's socket that was named, nobody can be asked, and a host is not kept waiting:
+    then nothing is said.
+    """
+    if os.path.basename(place.control) != paths.CONTROL:
+        return
+    try:
+        sock = connect(place.control, PATIENCE)
+        if sock is None:
+            return
+        try:
+            unknown = [f'"{name}"' for name in dict.fromkeys(names) if is_unknown(sock, name)]
+        finally:
+            sock.close()
+    except (CallError, OSError):
+        return
+    if unknown:
+        _complain(f"nothing to leave out now: no server is named {' or '.join(unknown)}")
+
+
+def is_unknown(sock: _socket.socket, server: str) -> bool:
+    """Whether no server has that name, by the word of the daemon's control socket. Raises OSError."""
+    line = f'{{"jsonrpc":"2.0","id":1,"method":"servers.get","params":{{"server":{quoted(server)}}}}}\n'
+    sock.sendall(line.encode())
+    answer = b""
+    while not answer.endswith(b"\n") and (chunk := sock.recv(CHUNK)):
+        answer += chunk
+    # To read JSON would cost more than the rest of the bridge; a server's own words are in results alone.
+    return b'"error"' in answer[:48] and b'"no_such_server"' in answer
 
 
 def quoted(text: str) -> str:

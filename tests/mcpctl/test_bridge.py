@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from mcpctl import bridge
 from mcpctl.errors import CallError
-from tests.mcpctl.harness import LIMIT, command, environment, run
+from tests.mcpctl.harness import LIMIT, Control, Hang, Hangup, Refusal, command, environment, run, server
 
 BIG = 24 * 1024 * 1024
 """Bytes: far more than all pipes and sockets on the way can hold."""
@@ -98,6 +99,65 @@ def test_the_first_line(folder: Path, words: list[str], attached: dict[str, Any]
             },
         }
         assert rest == b"hello\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["fs"], ""),
+        (["fs", "no\x1bsuch", "web", "web"], 'no server is named "no\\u001bsuch" or "web"'),
+        (["no_such_server"], ""),
+    ],
+)
+def test_what_is_left_out_and_is_not_there_is_said(
+    daemon: Control, folder: Path, names: list[str], said: str
+) -> None:
+    def get(params: Any) -> Any:
+        name = params["server"]
+        return server(name) if name in ("fs", "no_such_server") else Refusal("no_such_server", server=name)
+
+    daemon.answers["servers.get"] = get
+    with Listener(folder) as listener:
+        process = start(folder, *(f"--without={name}" for name in names), stdin=subprocess.DEVNULL)
+        with process, listener.accept() as connection:
+            attached = json.loads(read_all(connection))
+            connection.close()
+            assert process.stderr is not None
+            told = process.stderr.read().decode()
+            assert process.wait(LIMIT) == 0
+    assert attached["params"]["without"] == names, "one may get the name later"
+    assert told == (f"mcpctl: bridge: nothing to leave out now: {said}\n" if said else "")
+
+
+def test_an_agents_socket_that_was_named_is_not_asked(folder: Path) -> None:
+    """It would be one more session, which understands nothing of this."""
+    with Listener(folder) as listener:
+        process = start(
+            folder,
+            *("--without=fs", "--socket", f"{folder}/agents/default/mcp.sock"),
+            stdin=subprocess.DEVNULL,
+        )
+        with process, listener.accept() as connection:
+            assert read_all(connection)
+            connection.close()
+            assert process.wait(LIMIT) == 0
+        listener.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.socket.accept()
+
+
+@pytest.mark.parametrize("answer", [Hang(), Hangup(), Refusal("stopping")])
+def test_a_daemon_that_does_not_say_holds_no_host_up(daemon: Control, folder: Path, answer: Any) -> None:
+    daemon.answers["servers.get"] = answer
+    with Listener(folder) as listener:
+        process = start(folder, *["--without=fs", "--without=web"] * 5, stdin=subprocess.DEVNULL)
+        with process, listener.accept() as connection:
+            began = time.monotonic()
+            assert read_all(connection)
+            assert time.monotonic() - began < 2 * bridge.PATIENCE
+            connection.close()
+            assert process.stderr is not None
+            assert (process.stderr.read(), process.wait(LIMIT)) == (b"", 0)
 
 
 def test_an_agents_own_socket_needs_no_name(folder: Path) -> None:
@@ -337,7 +397,7 @@ def test_almost_nothing_is_imported(folder: Path) -> None:
     )
     with Listener(folder) as listener:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-c", script, "bridge", "--server", "fs"],
+            [sys.executable, "-I", "-c", script, "bridge", "--server", "fs", "--without", "web"],
             env=environment(folder),
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
