@@ -20,18 +20,19 @@ from typing import Protocol
 import trio
 
 from mcpd.agents.asks import Asks, Standing
+from mcpd.agents.batch import Batch
 from mcpd.agents.identity import Attach, Peer, check_root
 from mcpd.agents.notices import Notices
+from mcpd.agents.outlet import Outlet
 from mcpd.agents.parked import Parked
 from mcpd.broker import Broker
 from mcpd.caller import DEFAULT_AGENT, Caller
 from mcpd.catalog.names import server_name_problem
-from mcpd.errors import KINDS, Failure
+from mcpd.errors import Failure
 from mcpd.listing import find_agent
 from mcpd.policy.rules import may_use_server
 from mcpd.protocol import jsonrpc
 from mcpd.protocol.abilities import NONE, Ability
-from mcpd.protocol.framing import LINE_LIMIT
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.revisions import Revision
 from mcpd.protocol.shapes import CancelledParams, read_params
@@ -67,40 +68,7 @@ NOTICE_HIGH = 256 * 1024
 
 #: A request that waits for one of the session's places, its id's JSON text, its name in the session, and
 #: the array it stood in.
-Waiting = tuple[Message, bytes, bytes, Ticket, "Batch | None"]
-
-
-class Outlet(Protocol):
-    """Where messages to an agent go.
-
-    `on` names the request that a message belongs to, empty where there is none: over HTTP each has a stream
-    of its own.
-    """
-
-    @property
-    def queued(self) -> int:
-        """Bytes that the peer has not taken yet."""
-        ...
-
-    def write(self, line: bytes, on: bytes = b"") -> bool:
-        """Send a notice or a request; False when nobody will read it."""
-        ...
-
-    def answer(self, line: bytes, on: bytes) -> bool:
-        """Send the last word on a request."""
-        ...
-
-    def unanswered(self, on: bytes) -> None:
-        """The request gets no answer."""
-        ...
-
-    def attended(self, on: bytes) -> bool:
-        """Whether somebody reads now what is said about the request."""
-        ...
-
-    async def drained(self) -> None:
-        """Return once the peer has taken everything, or is gone."""
-        ...
+Waiting = tuple[Message, bytes, bytes, Ticket, Batch | None]
 
 
 class Face(Protocol):
@@ -535,46 +503,3 @@ def check_server(broker: Broker, agent: str, name: str) -> None:
     known = name in broker.fleet.names()
     if not known or not may_use_server(find_agent(broker, agent), name):
         raise Failure("no_such_server", f'no server is named "{name[:60]}"', server=name[:60])
-
-
-class Batch:
-    """Collects the answers of one array until all are there; together they are one line within the limit."""
-
-    def __init__(self, outlet: Outlet, on: bytes) -> None:
-        self._outlet = outlet
-        self._on = on
-        self._open: set[bytes] = set()
-        self._answers: list[bytes] = []
-        self._room = LINE_LIMIT
-        self._closed = False
-
-    def open(self, key: bytes) -> None:
-        self._open.add(key)
-
-    def add(self, line: bytes) -> None:
-        """An answer to something that was not opened."""
-        self._answers.append(line.rstrip(b"\n"))
-
-    def put(self, key: bytes, line: bytes | None) -> None:
-        """An answer, or None for a request that gets none."""
-        self._open.discard(key)
-        if line and len(line) > self._room:
-            error = jsonrpc.error_text(KINDS["too_large"], "the answers of this batch are too large together")
-            line = jsonrpc.error_line(key, error)
-        if line:
-            self._room -= len(line)
-            self.add(line)
-        self._flush()
-
-    def close(self) -> None:
-        """All members have been taken."""
-        self._closed = True
-        self._flush()
-
-    def _flush(self) -> None:
-        if not self._closed or self._open:
-            return
-        if self._answers:
-            self._outlet.answer(b"[" + b",".join(self._answers) + b"]\n", self._on)
-        else:
-            self._outlet.unanswered(self._on)
