@@ -563,6 +563,35 @@ async def test_calls_that_wait_for_their_server_leave_their_places_to_others(
         assert text_of(await agent.call("tiny__echo", text="served")) == "served"
 
 
+async def test_what_has_waited_for_a_server_reaches_it_by_the_sessions_places(
+    home: Home, real_clock: None
+) -> None:
+    """All of them met the server at once that had just been restarted: 242 of one session (D9)."""
+    write_config(home, "[defaults]\nmax_in_flight_session = 3\n")
+    async with Ear(home.root / "ear") as ear:
+        write_server(home, "lively", **ear.server())
+        async with staged(home) as stage:
+            agent = await stage.attach()
+            await agent.tools()
+            for number in range(20):
+                await agent.begin("lively__nap", number, seconds=60)
+            for _ in range(3):
+                await ear.hear("heard", name="nap")
+            os.kill(pid_of(stage), signal.SIGKILL)
+            lost = [(await agent.read())["id"] for _ in range(3)]
+            assert sorted(lost) == [0, 1, 2]
+            again = [
+                (await ear.hear("heard", name="nap"))["params"]["_meta"]["progressToken"] for _ in range(3)
+            ]
+            assert await agent.ask("ping") == {}
+            assert [row for row in ear.kept if row.get("name") == "nap"] == []
+            assert len(again) == stage.session._serving == 3
+            for number in range(3, 20):
+                await agent.send("notifications/cancelled", {"requestId": number})
+            assert text_of(await agent.call("lively__raw"))
+            assert stage.session._serving == 0
+
+
 async def test_a_session_waits_for_an_unknown_server_once(home: Home, real_clock: None) -> None:
     """D5: the first listing waits at most five seconds, the later ones do not."""
     flag = home.root / "flag"

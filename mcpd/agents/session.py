@@ -152,7 +152,9 @@ class Session:
         self._places = clients * (broker.config.settings.max_in_flight_session or WAITING)
         self._streams = clients * STREAMS
         self._serving = 0
-        """Requests under way that take a place, and tasks that serve or have been called to."""
+        """Places that are taken: by requests, and by tasks that have been called to serve."""
+        self._returning: deque[trio.lowlevel.Task] = deque()
+        """Those of requests that had left theirs, and wait for one."""
         self._called = 0
         """Those of the tasks that have not come yet."""
         self._resting: trio.lowlevel.Task | None = None
@@ -208,25 +210,16 @@ class Session:
 
     # --------------------------------------------------------------- serving
 
-    def _serve(self) -> None:
-        """See to it that those that wait are served, as far as there are places."""
-        while len(self._waiting) > self._called and self._serving < self._places:
-            self._called += 1
-            self._serving += 1
-            if self._resting is not None:
-                task, self._resting = self._resting, None
-                trio.lowlevel.reschedule(task)
-            else:
-                self._nursery.start_soon(self._work)
-
     def answered(self, on: bytes, key: bytes, ticket: Ticket, answer: bytes | None) -> None:
         """A request that was begun is through; `answer` is its line, None when it gets none. Whatever goes
         wrong here is the end of this session, not of the server that has answered."""
         try:
             self._served(on, key, ticket, None, answer)
-            self._serving -= 1
-            if self._waiting:
-                self._serve()
+            if ticket.placed:
+                ticket.placed = False
+                self._serving -= 1
+            if self._waiting or self._returning:
+                self._admit()
         except Exception:
             log.exception("session %s ends: internal error", self.id)
             self.over.set()
@@ -248,24 +241,59 @@ class Session:
         for ticket in list(self._running.values()):
             ticket.withdraw()
 
-    def _park(self, waits: bool) -> None:
-        """A request that waits for its server to come up, or for a catalogue, leaves its place to others."""
-        if waits:
+    def leave(self, ticket: Ticket) -> None:
+        """A request that waits for something else than its server's answer leaves its place to others."""
+        if ticket.placed:
+            ticket.placed = False
             self._serving -= 1
-            self._serve()
+            self._admit()
+
+    async def enter(self, ticket: Ticket) -> None:
+        """It takes a place again, before those that have not begun."""
+        if self._serving < self._places and not self._returning:
+            self._serving += 1
         else:
+            task = trio.lowlevel.current_task()
+            self._returning.append(task)
+
+            def stay_away(_: object) -> trio.lowlevel.Abort:
+                self._returning.remove(task)
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            await trio.lowlevel.wait_task_rescheduled(stay_away)
+        ticket.placed = True
+
+    def _admit(self) -> None:
+        """Give what places there are to those that come back, and to those that wait."""
+        while self._serving < self._places:
+            if self._returning:
+                trio.lowlevel.reschedule(self._returning.popleft())
+            elif len(self._waiting) > self._called:
+                self._called += 1
+                if self._resting is not None:
+                    task, self._resting = self._resting, None
+                    trio.lowlevel.reschedule(task)
+                else:
+                    self._nursery.start_soon(self._work)
+            else:
+                return
             self._serving += 1
 
     async def _work(self) -> None:
         """One of the session's tasks: serve what waits, then rest if nobody does, else end."""
         while True:
             self._called -= 1
-            while self._waiting:
+            placed = True
+            while placed and self._waiting and not self._returning:
                 message, key, on, ticket, batch = self._waiting.popleft()
+                ticket.placed = True
                 if self.outlet.queued > QUEUE_HIGH:
                     await self.outlet.drained()
                 self._served(on, key, ticket, batch, await self._face.serve(self, message, key, on, ticket))
-            self._serving -= 1
+                placed, ticket.placed = ticket.placed, False
+            if placed:
+                self._serving -= 1
+                self._admit()
             if self._resting is not None:
                 return
             self._resting = trio.lowlevel.current_task()
@@ -285,7 +313,6 @@ class Session:
     ) -> None:
         if self._running.get(on) is not ticket:
             # It was answered before it was through, see `answer_now`.
-            self._serving += 1
             return
         del self._running[on]
         if batch is not None:
@@ -300,10 +327,9 @@ class Session:
     def answer_now(self, on: bytes, line: bytes) -> None:
         """Answer a request whose handler goes on, and takes no place meanwhile; what the handler returns is
         not for this request any more (8.2)."""
-        del self._running[on]
-        self._serving -= 1
+        ticket = self._running.pop(on)
         self.outlet.answer(line, on)
-        self._serve()
+        self.leave(ticket)
         if self._finished:
             self._end_when_answered()
 
@@ -343,7 +369,7 @@ class Session:
             busy = Failure("busy", "too many requests of this session wait", hint="try again later")
             self._answer(self._face.refused(message, busy, self.revision is None), on, batch)
             return
-        ticket = self._running[on] = Ticket(None if placeless else self._park)
+        ticket = self._running[on] = Ticket(None if placeless else self)
         self.malformed = 0
         if batch is not None:
             batch.open(key)
@@ -352,14 +378,16 @@ class Session:
         elif (
             self._serving < self._places
             and not self._waiting
+            and not self._returning
             and batch is None
             and self.outlet.queued <= QUEUE_HIGH
             and self._face.begin(self, message, key, on, ticket)
         ):
             self._serving += 1
+            ticket.placed = True
         else:
             self._waiting.append((message, key, on, ticket, batch))
-            self._serve()
+            self._admit()
 
     def take_batch(self, line: bytes, on: bytes = b"") -> None:
         """Take an array of messages; it is answered by an array (JSON-RPC 2.0, section 6)."""

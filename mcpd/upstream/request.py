@@ -67,6 +67,8 @@ async def request(sending: Sending) -> bytes:
             if begun is not None:
                 result = begun.connection.result(begun.key, slot)
             else:
+                if turns is not None:
+                    await ticket.come_back()
                 if turns is not None and upstream.connection is not connection:
                     continue
                 if turns is not None and not holds():
@@ -154,21 +156,27 @@ def _tells(connection: Connection) -> bool:
 
 
 async def _connected(sending: Sending, written: bool, replayed: bool) -> Connection:
-    """The server's connection, the decision being what it was. `written`: the request may have reached the
-    server before. Raises what `request` does."""
-    upstream, asker = sending.upstream, sending.asker
-    connection = upstream.connection
+    """The server's connection, the request having a place and the decision being what it was. `written`: it
+    may have reached the server before. Raises what `request` does."""
+    upstream, ticket, asker = sending.upstream, sending.ticket, sending.asker
     about = sending.method.startswith("tasks/")
-    if asker is not None and asker.abilities and not about and not upstream.told_enough(asker):
-        connection = None
-    waited = connection is None or replayed
-    if connection is None:
-        try:
-            connection = await _reach(upstream, sending.ticket, asker)
-        except Failure as e:
-            if written and not isinstance(e, Withdrawn):
-                raise ended(upstream.name, upstream.status, written) from None
-            raise
+    waited = replayed
+    while True:
+        connection = upstream.connection
+        if asker is not None and asker.abilities and not about and not upstream.told_enough(asker):
+            connection = None
+        if connection is None:
+            waited = True
+            try:
+                connection = await _reach(upstream, ticket, asker)
+            except Failure as e:
+                if written and not isinstance(e, Withdrawn):
+                    raise ended(upstream.name, upstream.status, written) from None
+                raise
+        if ticket.placed or ticket.places is None:
+            break
+        waited = True
+        await ticket.come_back()
     if waited and not sending.holds():
         if written:
             raise ended(upstream.name, upstream.status, written)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import TracebackType
+from typing import Protocol
 
 import msgspec
 import trio
@@ -23,15 +23,28 @@ class Superseded(Exception):
     """While the request waited for its server, what it was decided on has changed; it did not run."""
 
 
+class Places(Protocol):
+    """So many requests of one session are at servers at a time."""
+
+    def leave(self, ticket: Ticket) -> None:
+        """The request waits for something else, and leaves its place, if it has one, to others."""
+        ...
+
+    async def enter(self, ticket: Ticket) -> None:
+        """Wait until it has a place again."""
+        ...
+
+
 class Ticket(msgspec.Struct, eq=False):
     """How a request is taken back wherever it waits.
 
     Most requests wait in one slot, which needs no scope; the rare other waits enter `stoppable`.
     """
 
-    _parked: Callable[[bool], None] | None = None
-    """Is told when the request begins (True) and ends (False) such another wait: it takes none of its
-    session's places meanwhile."""
+    places: Places | None = None
+    """None for a request that takes none."""
+    placed: bool = False
+    """It has one of them."""
     withdrawn: bool = False
     reached: bool = False
     """Something that was sent for it may have reached its server."""
@@ -54,6 +67,13 @@ class Ticket(msgspec.Struct, eq=False):
         if self._scope is not None:
             self._scope.cancel()
 
+    async def come_back(self) -> None:
+        """Before the request goes to its server: take a place again if it has left its own, else all that
+        have waited for a server would reach it at once. Raises Withdrawn."""
+        if self.places is not None and not self.placed:
+            with self.stoppable():
+                await self.places.enter(self)
+
     def stoppable(self) -> Stoppable:
         """`with ticket.stoppable():` around a wait; leaves by Withdrawn when the request is taken back."""
         return Stoppable(self)
@@ -71,15 +91,13 @@ class Stoppable:
             raise Withdrawn
         self._ticket._scope = self._scope
         self._scope.__enter__()
-        if self._ticket._parked is not None:
-            self._ticket._parked(True)
+        if self._ticket.places is not None:
+            self._ticket.places.leave(self._ticket)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         self._ticket._scope = None
-        if self._ticket._parked is not None:
-            self._ticket._parked(False)
         swallowed = self._scope.__exit__(kind, error, trace)
         if self._scope.cancelled_caught:
             raise Withdrawn
