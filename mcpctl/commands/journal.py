@@ -52,6 +52,8 @@ CHOOSING = (
 
 #: Text of a chain of rules in a table.
 BRIEF = 100
+#: Columns of what an entry is about there.
+WIDE = 60
 
 
 def journal(options: Namespace) -> int:
@@ -148,7 +150,9 @@ def print_entries(entries: Sequence[Any], options: Namespace, *, head: bool = Tr
 
 def row(one: Any) -> tuple[object, ...]:
     took = output.duration(one["duration"]) if one["kind"] == "request" else ""
-    return (one["id"], clock(one["at"]), who(one), what(one), outcome(one), took, why(one))
+    # An agent may ask for a tool of any name: what came of it stays in sight.
+    about = output.cut(output.visible(what(one)), WIDE)
+    return (one["id"], clock(one["at"]), who(one), about, outcome(one), took, why(one))
 
 
 def line(one: Any) -> str:

@@ -45,6 +45,14 @@ def page(entries: list[dict[str, Any]], after: int, *problems: str) -> dict[str,
 CALL = {"server": "fs", "tool": "read", "method": "tools/call", "decision": "allow", "outcome": "ok"}
 
 
+def test_a_long_name_hides_nothing_of_what_came_of_it(daemon: Control, folder: Path) -> None:
+    daemon.answers["journal.query"] = journal_of(entry(1, **{**CALL, "tool": "L" * 300}))
+    said = run(folder, "journal").stdout.splitlines()[-1]
+    assert "fs__LLL" in said
+    assert "…" in said
+    assert said.index(" ok ") < 120
+
+
 def test_the_newest_entries_stand_last(daemon: Control, folder: Path) -> None:
     daemon.answers["journal.query"] = journal_of(
         entry(1, **CALL),
