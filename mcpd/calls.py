@@ -311,13 +311,14 @@ def _following(row: Row, send: Step, asker: Asker | None) -> Step:
     return Drive(request) if catalog is not None and "tasks" in catalog.features else send
 
 
-def record_unfound(broker: Broker, caller: Caller, method: str, name: str, failure: Failure) -> None:
-    """A request for something that is not there, or not for this agent, is recorded as well (n12)."""
+def record_unfound(broker: Broker, caller: Caller, method: str, name: str, kind: str) -> None:
+    """A request that never came to a row is recorded as well (n12): for something that is not there, or not
+    for this agent, or not served. `kind`: of its failure."""
     broker.journal.record(
         Entry(
             caller=caller,
             about=About(tool=name[:200], method=method),
-            outcome=failure.kind,
+            outcome=kind,
         )
     )
 

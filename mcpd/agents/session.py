@@ -92,6 +92,10 @@ class Face(Protocol):
         was begun."""
         ...
 
+    def unserved(self, session: Session, message: Message, kind: str) -> None:
+        """A request comes to nothing, of that kind, before it is served."""
+        ...
+
     def refused(self, message: Message, failure: Failure, stateless: bool) -> bytes:
         """The line by which the agent learns of a failure."""
         ...
@@ -237,6 +241,8 @@ class Session:
         """Give up all that is under way, for which there may be no task; nothing is taken from here on. To be
         called while the nursery is still open."""
         self._ended = True
+        for message, *_ in self._waiting:
+            self._face.unserved(self, message, "cancelled")
         self._waiting.clear()
         for ticket in list(self._running.values()):
             ticket.withdraw()
@@ -356,7 +362,7 @@ class Session:
             return
         on = on or key
         if len(key) > LONGEST_ID or not (key.isdigit() or jsonrpc.is_id(key)) or on in self._running:
-            why = "an id is a string or an integer, not used by an open request"
+            why = f"an id is a string or an integer, short ({LONGEST_ID}), not used by an open request"
             self.refuse(Failure("invalid_request", why), on, batch)
             return
         placeless = message.method in PLACELESS
@@ -367,6 +373,7 @@ class Session:
         )
         if full and message.method != "ping":
             busy = Failure("busy", "too many requests of this session wait", hint="try again later")
+            self._face.unserved(self, message, busy.kind)
             self._answer(self._face.refused(message, busy, self.revision is None), on, batch)
             return
         ticket = self._running[on] = Ticket(None if placeless else self)

@@ -219,6 +219,29 @@ async def test_bytes_may_come_in_any_pieces(home: Home, real_clock: None) -> Non
 # ---------------------------------------------------------------------- places
 
 
+async def test_what_was_not_even_begun_is_recorded(home: Home, real_clock: None) -> None:
+    """n12: what there was no place for, and what still waited when its agent left."""
+    write_config(home, "[defaults]\nmax_in_flight_session = 1\n")
+    async with Ear(home.root / "ear") as ear:
+        write_server(home, "lively", **ear.server())
+        async with staged(home) as stage:
+            leaving, staying = await stage.attach(), await stage.attach()
+            await leaving.tools()
+            await leaving.line(*[nap(number, 60) for number in range(257)])
+            for number in (257, 258):
+                await leaving.line(request(str(number), "resources/read", '{"uri":"mcpd://a/b:c"}'))
+                assert (await leaving.answer(number))["error"]["data"]["kind"] == "busy"
+            await ear.hear("heard", name="nap")
+            await leaving.stream.aclose()
+            await ear.hear("cancelled")
+            assert text_of(await staying.call("lively__raw"))
+            naps = await stage.journal(method="tools/call", outcome="cancelled")
+            assert [entry.tool for entry in naps].count("lively__nap") == 256
+            assert [entry.tool for entry in naps].count("nap") == 1
+            busy = await stage.journal(outcome="busy")
+            assert [(entry.tool, entry.method) for entry in busy] == [("mcpd://a/b:c", "resources/read")] * 2
+
+
 async def test_eight_requests_run_and_the_next_wait_in_their_order(home: Home, real_clock: None) -> None:
     async with Ear(home.root / "ear") as ear:
         write_server(home, "lively", **ear.server())

@@ -40,6 +40,6 @@ async def find(session: Session, request: Request, name: str, method: str) -> tu
             row.upstream.users.add(session.id)
             return row, own
     except Failure as e:
-        calls.record_unfound(session.broker, session.caller, method, name, e)
+        calls.record_unfound(session.broker, session.caller, method, name, e.kind)
         raise
     raise Withdrawn

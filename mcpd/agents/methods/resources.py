@@ -79,6 +79,6 @@ async def find(session: Session, request: Request, uri: str, method: str) -> tup
             row.upstream.users.add(session.id)
             return row, own
     except Failure as e:
-        calls.record_unfound(session.broker, session.caller, method, uri, e)
+        calls.record_unfound(session.broker, session.caller, method, uri, e.kind)
         raise
     raise Withdrawn

@@ -217,7 +217,7 @@ def _before(session: Session, request: Request, row: Row, state: str) -> Call | 
         if round_.server != row.upstream.name or round_.since + LIFE < trio.current_time():
             raise states.unknown()
     except Failure as e:
-        calls.record_unfound(session.broker, session.caller, row.method, row.name, e)
+        calls.record_unfound(session.broker, session.caller, row.method, row.name, e.kind)
         raise
     return round_
 

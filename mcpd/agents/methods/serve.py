@@ -9,6 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable
 
+import msgspec
+
+from mcpd import calls
 from mcpd.agents.methods.request import Method, Request
 from mcpd.agents.methods.table import METHODS
 from mcpd.agents.session import Session
@@ -22,6 +25,18 @@ from mcpd.protocol.shapes import LEVELS, Carrier, Meta, read_params
 from mcpd.upstream.ticket import Ticket, Withdrawn
 
 log = logging.getLogger("mcpd.agents")
+
+#: Methods whose requests are answered by a server.
+TO_SERVERS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+#: Bytes of the params of one that was not served in which its name is looked for.
+LONGEST = 64 * 1024
+
+
+class _What(msgspec.Struct):
+    """What of params says what they are about."""
+
+    name: str = ""
+    uri: str = ""
 
 
 def begin(session: Session, message: Message, key: bytes, on: bytes, ticket: Ticket) -> bool:
@@ -64,6 +79,18 @@ async def serve(
     except Exception:
         log.exception("request %s of session %s failed", message.method[:60], session.id)
         return refused(message, Failure("internal", "internal error of mcpd"), session.revision is None)
+
+
+def unserved(session: Session, message: Message, kind: str) -> None:
+    """What would have gone to a server is recorded, also where it was not even looked at (n12)."""
+    if message.method not in TO_SERVERS:
+        return
+    params = bytes(message.params)
+    try:
+        what = read_params(params, _What) if len(params) <= LONGEST else _What()
+    except Failure:
+        what = _What()
+    calls.record_unfound(session.broker, session.caller, message.method, what.name or what.uri, kind)
 
 
 def _request(

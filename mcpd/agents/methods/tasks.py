@@ -20,6 +20,7 @@ from mcpd.catalog import tasks
 from mcpd.catalog.content import Bounded, dress
 from mcpd.catalog.tasks import Task
 from mcpd.errors import Failure, ServerError
+from mcpd.journal import Entry
 from mcpd.policy import asks
 from mcpd.policy.asks import BadAnswer, Refused
 from mcpd.policy.decide import Deny
@@ -57,7 +58,9 @@ async def make(
     """
     catalog = row.upstream.catalog
     if row.tool.task == "forbidden" or catalog is None or "tasks" not in catalog.features:
-        raise Failure("unknown_method", f'tool "{row.name}" does not run as a task', tool=row.name)
+        failure = Failure("unknown_method", f'tool "{row.name}" does not run as a task', tool=row.name)
+        session.broker.journal.record(Entry(caller=session.caller, about=row.about, outcome=failure.kind))
+        raise failure
     said = read_params(wish, TaskWish)
     wanted = {} if said.ttl is None else {"ttl": int(max(0.0, min(said.ttl, tasks.LONGEST_LIFE * 1000)))}
     making = calls.making(msgspec.json.encode(wanted), partial(_tell_state, session))
@@ -193,7 +196,7 @@ def find(session: Session, request: Request, ident: str) -> Held:
     held = session.broker.tasks.find(ident, session.caller.owner, stateless=request.stateless)
     if held is None or not _is_there(session, held):
         failure = listing.unknown_task()
-        calls.record_unfound(session.broker, session.caller, request.message.method, "", failure)
+        calls.record_unfound(session.broker, session.caller, request.message.method, "", failure.kind)
         raise failure
     return held
 

@@ -90,6 +90,6 @@ async def _find_tool(session: Session, request: Request, name: str) -> Row:
         with request.ticket.stoppable():
             return await listing.find_tool(session.broker, session.key, name)
     except Failure as e:
-        calls.record_unfound(session.broker, session.caller, "tools/call", name, e)
+        calls.record_unfound(session.broker, session.caller, "tools/call", name, e.kind)
         raise
     raise Withdrawn

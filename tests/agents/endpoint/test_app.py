@@ -66,6 +66,9 @@ class Script:
         except Failure as e:
             return self.refused(message, e, True)
 
+    def unserved(self, session: Session, message: Message, kind: str) -> None:
+        """Nothing is recorded here."""
+
     def refused(self, message: Message, failure: Failure, stateless: bool) -> bytes:
         return jsonrpc.error_line(message.key, jsonrpc.error_text(failure.code, failure.message))
 
