@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -104,6 +103,46 @@ class Face(Protocol):
 class Session:
     """`revision` is None until `initialize` has chosen one; stateless requests need none."""
 
+    __slots__ = (
+        "_attachable",
+        "_called",
+        "_ended",
+        "_face",
+        "_finished",
+        "_named",
+        "_nursery",
+        "_places",
+        "_resting",
+        "_returning",
+        "_running",
+        "_serving",
+        "_streams",
+        "_waiting",
+        "_without",
+        "abilities",
+        "agent",
+        "asks",
+        "began",
+        "broker",
+        "caller",
+        "cwd",
+        "exe",
+        "id",
+        "key",
+        "malformed",
+        "notices",
+        "off",
+        "opens",
+        "outlet",
+        "over",
+        "parked",
+        "peer",
+        "pid",
+        "refusal",
+        "revision",
+        "root",
+    )
+
     def __init__(
         self,
         broker: Broker,
@@ -152,12 +191,12 @@ class Session:
         """Nothing was said yet, so an attach line may come."""
         self._running: dict[bytes, Ticket] = {}
         """Every request without an answer, by its name: the id's JSON text, where one process alone asks."""
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: list[Waiting] = []
         self._places = clients * (broker.config.settings.max_in_flight_session or WAITING)
         self._streams = clients * STREAMS
         self._serving = 0
         """Places that are taken: by requests, and by tasks that have been called to serve."""
-        self._returning: deque[trio.lowlevel.Task] = deque()
+        self._returning: list[trio.lowlevel.Task] = []
         """Those of requests that had left theirs, and wait for one."""
         self._called = 0
         """Those of the tasks that have not come yet."""
@@ -273,7 +312,7 @@ class Session:
         """Give what places there are to those that come back, and to those that wait."""
         while self._serving < self._places:
             if self._returning:
-                trio.lowlevel.reschedule(self._returning.popleft())
+                trio.lowlevel.reschedule(self._returning.pop(0))
             elif len(self._waiting) > self._called:
                 self._called += 1
                 if self._resting is not None:
@@ -291,7 +330,7 @@ class Session:
             self._called -= 1
             placed = True
             while placed and self._waiting and not self._returning:
-                message, key, on, ticket, batch = self._waiting.popleft()
+                message, key, on, ticket, batch = self._waiting.pop(0)
                 ticket.placed = True
                 if self.outlet.queued > QUEUE_HIGH:
                     await self.outlet.drained()
