@@ -5,8 +5,8 @@ method table's business; by which way messages come and go is that of who feeds 
 and of its outlet. The end of the session cancels everything it had under way.
 
 Most requests wait for one answer of a server and nothing else: they are begun as they come and answered as
-that comes, by no task at all. The others a few tasks serve, one of which rests for the next request
-(measured: a task of its own is 15 % of a small call's time, a switch to one another 10 %).
+that comes, by no task at all (measured: a task of its own is 15 % of a small call's time, a switch to one
+another 10 %). The others a few tasks serve, which end when nothing waits.
 """
 
 from __future__ import annotations
@@ -112,7 +112,6 @@ class Session:
         "_named",
         "_nursery",
         "_places",
-        "_resting",
         "_returning",
         "_running",
         "_serving",
@@ -200,7 +199,6 @@ class Session:
         """Those of requests that had left theirs, and wait for one."""
         self._called = 0
         """Those of the tasks that have not come yet."""
-        self._resting: trio.lowlevel.Task | None = None
         self._finished = False
         """Nothing more will be asked."""
         self.over = trio.Event()
@@ -315,38 +313,25 @@ class Session:
                 trio.lowlevel.reschedule(self._returning.pop(0))
             elif len(self._waiting) > self._called:
                 self._called += 1
-                if self._resting is not None:
-                    task, self._resting = self._resting, None
-                    trio.lowlevel.reschedule(task)
-                else:
-                    self._nursery.start_soon(self._work)
+                self._nursery.start_soon(self._work)
             else:
                 return
             self._serving += 1
 
     async def _work(self) -> None:
-        """One of the session's tasks: serve what waits, then rest if nobody does, else end."""
-        while True:
-            self._called -= 1
-            placed = True
-            while placed and self._waiting and not self._returning:
-                message, key, on, ticket, batch = self._waiting.pop(0)
-                ticket.placed = True
-                if self.outlet.queued > QUEUE_HIGH:
-                    await self.outlet.drained()
-                self._served(on, key, ticket, batch, await self._face.serve(self, message, key, on, ticket))
-                placed, ticket.placed = ticket.placed, False
-            if placed:
-                self._serving -= 1
-                self._admit()
-            if self._resting is not None:
-                return
-            self._resting = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(self._stop_resting)
-
-    def _stop_resting(self, _: object) -> trio.lowlevel.Abort:
-        self._resting = None
-        return trio.lowlevel.Abort.SUCCEEDED
+        """One of the session's tasks: serve what waits, as long as it has a place."""
+        self._called -= 1
+        placed = True
+        while placed and self._waiting and not self._returning:
+            message, key, on, ticket, batch = self._waiting.pop(0)
+            ticket.placed = True
+            if self.outlet.queued > QUEUE_HIGH:
+                await self.outlet.drained()
+            self._served(on, key, ticket, batch, await self._face.serve(self, message, key, on, ticket))
+            placed, ticket.placed = ticket.placed, False
+        if placed:
+            self._serving -= 1
+            self._admit()
 
     async def _serve_aside(self, message: Message, key: bytes, on: bytes, batch: Batch | None) -> None:
         """A request that takes no place."""

@@ -50,9 +50,9 @@ def session_of(stage: Stage, number: int = 0) -> Session:
 
 
 def is_begun(session: Session, count: int = 1) -> bool:
-    """Whether so many requests are under way, and the session's only task rests."""
+    """Whether so many requests are under way, and there is no task."""
     assert len(session._running) == session._serving == count
-    return session._resting is not None
+    return not session._nursery.child_tasks
 
 
 # --------------------------------------------------------------- no answer comes
