@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import errno
 import os
 import stat
 
@@ -33,9 +34,15 @@ def check(options: Namespace) -> None:
         raise CallError("usage", "--json prints the whole answer, --output saves a part of it: take one")
     if os.path.isdir(options.output):
         raise CallError("not_writable", f'cannot save to "{options.output}": it is a folder')
-    if os.path.lexists(options.output) and not (options.force or is_stream(options.output)):
-        message = f'cannot save to "{options.output}": it exists'
-        raise CallError("not_writable", message, "--force replaces it")
+    # Decided here and not when there is an answer: what somebody puts there meanwhile is not followed.
+    options.saves = "new"
+    if is_stream(options.output):
+        options.saves = "stream"
+    elif os.path.lexists(options.output):
+        if not options.force:
+            message = f'cannot save to "{options.output}": it exists'
+            raise CallError("not_writable", message, "--force replaces it")
+        options.saves = "replace"
     if not options.output or not os.path.isdir(os.path.dirname(options.output) or "."):
         raise CallError("not_writable", f'cannot save to "{options.output}": there is no such folder')
 
@@ -47,9 +54,13 @@ def offer(options: Namespace, found: list[object]) -> None:
 
 
 def is_stream(path: str) -> bool:
-    """Whether what is written there replaces nothing: a device, a pipe, or what stdout or stderr lead to."""
+    """Whether what is written there replaces nothing: a terminal or the like, a pipe, or what stdout or
+    stderr lead to. A disk is none."""
     there = _found(path)
-    return there is not None and (not stat.S_ISREG(there.st_mode) or _standard(there) is not None)
+    if there is None:
+        return False
+    kinds = (stat.S_ISCHR, stat.S_ISFIFO, stat.S_ISSOCK)
+    return any(kind(there.st_mode) for kind in kinds) or _standard(there) is not None
 
 
 def to_stdout(options: Namespace) -> bool:
@@ -79,18 +90,23 @@ def _standard(there: os.stat_result) -> int | None:
 def save(data: bytes, options: Namespace) -> None:
     """Raises CallError; BrokenPipeError of a reader who has seen enough."""
     there = _found(options.output)
-    # What a link leads to is written, and the link stays.
-    path = os.path.realpath(options.output)
     try:
-        if there is not None and is_stream(options.output):
+        if options.saves == "stream":
+            if there is None or not is_stream(options.output):
+                raise FileExistsError(errno.EEXIST, "it is another file by now")
             fd = _standard(there)
             with open(options.output if fd is None else fd, "wb", buffering=0, closefd=fd is None) as file:
                 _write(file, data)
             return  # what it says beside it would stand in it
-        elif there is not None and options.force:
-            _replace(data, path, there)
+        if options.saves == "new":
+            _create(data, options.output)
         else:
-            _create(data, path)
+            # What a link leads to is written, and the link stays.
+            path = os.path.realpath(options.output)
+            if there is None:
+                _create(data, path)
+            else:
+                _replace(data, path, there)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -112,19 +128,30 @@ def _create(data: bytes, path: str) -> None:
 def _replace(data: bytes, path: str, old: os.stat_result) -> None:
     """The new content where it can be written whole, else the old one stays."""
     with open(path, "ab", buffering=0) as there:  # what must not be written is not replaced either
-        try:
-            file, beside = _beside(path, old)
-        except PermissionError:
-            # The folder or the owner is another's: there is the file itself alone.
+        if stat.S_ISREG(old.st_mode) and old.st_nlink == 1 and _exchanged(data, path, old):
+            return
+        # It has other names as well, or the folder or the owner is another's: there is the file itself alone.
+        if stat.S_ISREG(old.st_mode):
             there.truncate(0)
-            return _write(there, data)
+        _write(there, data)
+
+
+def _exchanged(data: bytes, path: str, old: os.stat_result) -> bool:
+    """Whether another file could be put in its place."""
+    try:
+        file, beside = _beside(path, old)
+    except PermissionError:
+        return False
     try:
         with file:
             _write(file, data)
         os.replace(beside, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(beside)
+        if isinstance(error, OSError) and error.errno == errno.EBUSY:  # something is mounted there
+            return False
         raise
+    return True
 
 
 def _beside(path: str, old: os.stat_result) -> tuple[FileIO, str]:

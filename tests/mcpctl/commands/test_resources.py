@@ -230,6 +230,35 @@ def test_what_must_not_be_written_is_not_replaced(daemon: Control, folder: Path)
     assert len(list(place.iterdir())) == 2
 
 
+@pytest.mark.parametrize("planted", ["link", "pipe", "file"])
+def test_what_comes_there_meanwhile_is_not_followed(daemon: Control, folder: Path, planted: str) -> None:
+    """A person may take minutes to say yes."""
+    place = folder / "saved"
+
+    def plant(params: dict[str, Any]) -> Any:
+        if planted == "link":
+            place.symlink_to(folder / "elsewhere")
+        elif planted == "pipe":
+            os.mkfifo(place)
+        else:
+            place.write_text("precious")
+        return answer({"text": "new"})
+
+    daemon.answers["resources.read"] = plant
+    done = run(folder, "resources", "read", "x:y", "-o", "saved")
+    assert (done.returncode, "file exists" in done.stderr) == (1, True)
+    assert not (folder / "elsewhere").exists()
+    assert planted != "file" or place.read_text() == "precious"
+
+
+def test_a_file_of_two_names_stays_one(daemon: Control, folder: Path) -> None:
+    daemon.answers["resources.read"] = answer({"text": "new"})
+    (folder / "saved").write_text("precious")
+    (folder / "same").hardlink_to(folder / "saved")
+    assert run(folder, "resources", "read", "x:y", "--force", "-o", "saved").returncode == 0
+    assert (folder / "same").read_text() == "new"
+
+
 def test_stdout_gets_what_is_saved_and_nothing_else(daemon: Control, folder: Path) -> None:
     daemon.answers["resources.read"] = answer({"text": "new"})
     done = run(folder, "resources", "read", "x:y", "-o", "/dev/stdout")
