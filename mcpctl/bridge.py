@@ -13,6 +13,7 @@ from __future__ import annotations
 import _socket
 import _thread
 import os
+from time import monotonic
 
 from mcpctl import paths
 from mcpctl.connect import connect
@@ -149,7 +150,8 @@ def complain_of_unknown(place: paths.Place, names: list[str]) -> None:
         if sock is None:
             return
         try:
-            unknown = [f'"{name}"' for name in dict.fromkeys(names) if is_unknown(sock, name)]
+            deadline = monotonic() + PATIENCE
+            unknown = [f'"{name}"' for name in dict.fromkeys(names) if is_unknown(sock, name, deadline)]
         finally:
             sock.close()
     except (CallError, OSError):
@@ -158,8 +160,9 @@ def complain_of_unknown(place: paths.Place, names: list[str]) -> None:
         _complain(f"nothing to leave out now: no server is named {' or '.join(unknown)}")
 
 
-def is_unknown(sock: _socket.socket, server: str) -> bool:
+def is_unknown(sock: _socket.socket, server: str, deadline: float) -> bool:
     """Whether no server has that name, by the word of the daemon's control socket. Raises OSError."""
+    sock.settimeout(max(0.01, deadline - monotonic()))
     line = f'{{"jsonrpc":"2.0","id":1,"method":"servers.get","params":{{"server":{quoted(server)}}}}}\n'
     sock.sendall(line.encode())
     answer = b""

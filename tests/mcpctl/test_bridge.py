@@ -154,10 +154,26 @@ def test_a_daemon_that_does_not_say_holds_no_host_up(daemon: Control, folder: Pa
         with process, listener.accept() as connection:
             began = time.monotonic()
             assert read_all(connection)
-            assert time.monotonic() - began < 2 * bridge.PATIENCE
+            assert time.monotonic() - began < 4 * bridge.PATIENCE
             connection.close()
             assert process.stderr is not None
             assert (process.stderr.read(), process.wait(LIMIT)) == (b"", 0)
+
+
+def test_a_slow_daemon_is_not_waited_for_once_for_each_name(daemon: Control, folder: Path) -> None:
+    def slow(params: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.8 * bridge.PATIENCE)
+        return {}
+
+    daemon.answers["servers.get"] = slow
+    with Listener(folder) as listener:
+        process = start(folder, *(f"--without=s{number}" for number in range(9)), stdin=subprocess.DEVNULL)
+        with process, listener.accept() as connection:
+            began = time.monotonic()
+            assert read_all(connection)
+            assert time.monotonic() - began < 4 * bridge.PATIENCE
+            connection.close()
+            assert process.wait(LIMIT) == 0
 
 
 def test_an_agents_own_socket_needs_no_name(folder: Path) -> None:
