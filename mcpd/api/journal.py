@@ -106,7 +106,7 @@ class QueryJournal(Params, frozen=True, kw_only=True):
     server: Words | None = None
     tool: Words | None = None
     kinds: tuple[Kind, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[Words, ...] = ()
     decision: Words | None = None
     risk: Words | None = None
     id: Words = ""
