@@ -11,6 +11,7 @@ left to `go_on`, before or after (measured: a third of a small call).
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -36,6 +37,8 @@ from mcpd.upstream.rounds import Gather, Rounds
 from mcpd.upstream.step import Begun, Sending, Step
 from mcpd.upstream.ticket import Superseded, Ticket, Withdrawn
 from mcpd.upstream.wishes import Tell
+
+log = logging.getLogger("mcpd.calls")
 
 #: How often a call is decided when what it was decided on changes while it waits for its server.
 DECISIONS = 3
@@ -107,20 +110,23 @@ class Call(msgspec.Struct, eq=False):
         assert self.begun is not None
         assert self.through is not None
         bounded = None
-        raw = slot.outcome
-        row = self.row
-        if type(raw) is bytes and self.broker.held_values.passes(raw, gives_secrets=row.ruling.gives_secrets):
-            try:
-                bounded = row.bound(raw, self.payload, self.broker.config.settings.max_result)
-            except Exception:
-                # Said where all is said that goes wrong, see `go_on`.
-                bounded = None
-        if self.through(self, bounded):
-            self.begun.connection.end(self.begun.key, slot)
-            slot.asker = None  # which holds the slot, by its ticket
-            row.upstream.succeeded()
-            self.result = bounded
-            self.record()
+        raw, row, broker = slot.outcome, self.row, self.broker
+        try:
+            if type(raw) is bytes and broker.held_values.passes(raw, gives_secrets=row.ruling.gives_secrets):
+                bounded = row.bound(raw, self.payload, broker.config.settings.max_result)
+        except Exception:
+            # Said where all is said that goes wrong, see `go_on`.
+            bounded = None
+        try:
+            if self.through(self, bounded):
+                self.begun.connection.end(self.begun.key, slot)
+                slot.asker = None  # which holds the slot, by its ticket
+                row.upstream.succeeded()
+                self.result = bounded
+                self.record()
+        except Exception:
+            # The server, whose reader this is, has nothing to do with it.
+            log.exception("a call of %s: internal error", row.name)
 
     def record(self) -> None:
         """It is over: the last line of every request."""

@@ -167,7 +167,7 @@ async def _consented(broker: Broker, asked: _Asked, leak: Leak | None) -> Allow:
         digest = digest or await _digest(bound)
         yes = broker.approvals.take(digest)
         if not yes:
-            # A person's yes would lead nowhere.
+            # A person's yes would lead nowhere now; one to a question that is open counts for the next call.
             row.upstream.refuse_out_of_reach()
             permit.decision = "ask"
             yes = await _ask(broker, asked, _question(row, caller, bound, digest, decision))
