@@ -160,11 +160,11 @@ async def _connected(sending: Sending, written: bool, replayed: bool) -> Connect
     may have reached the server before. Raises what `request` does."""
     upstream, ticket, asker = sending.upstream, sending.ticket, sending.asker
     about = sending.method.startswith("tasks/")
+    # Looked at once: where the next connection is told no more, it would be opened anew for ever.
+    fits = asker is None or not asker.abilities or about or upstream.told_enough(asker)
     waited = replayed
     while True:
-        connection = upstream.connection
-        if asker is not None and asker.abilities and not about and not upstream.told_enough(asker):
-            connection = None
+        connection, fits = upstream.connection if fits else None, True
         if connection is None:
             waited = True
             try:

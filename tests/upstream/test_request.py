@@ -17,6 +17,7 @@ import trio.testing
 from mcpd.changes import Changes
 from mcpd.config.spec import Config, Server
 from mcpd.errors import Failure, ServerError
+from mcpd.protocol.abilities import Ability
 from mcpd.transport import stdio
 from mcpd.upstream.cache import CatalogCache
 from mcpd.upstream.fleet import Fleet
@@ -24,6 +25,7 @@ from mcpd.upstream.request import request
 from mcpd.upstream.step import Sending
 from mcpd.upstream.ticket import Ticket, Withdrawn
 from mcpd.upstream.upstream import Upstream
+from tests.upstream.test_connection import Ear
 
 TINY = str(Path(__file__).parents[1] / "servers" / "tiny.py")
 
@@ -205,3 +207,37 @@ async def test_a_call_that_succeeds_starts_the_restart_schedule_again(
             delay = upstream.status.retry_at - upstream.status.last_failure
             assert round(delay, 1) == 1.0, "the first delay, and not the second (D8)"
             assert b"hi" in await ask(upstream)
+
+
+class Room:
+    """Places for everybody."""
+
+    def leave(self, ticket: Ticket) -> None:
+        ticket.placed = False
+
+    async def enter(self, ticket: Ticket) -> None:
+        await trio.lowlevel.checkpoint()
+        ticket.placed = True
+
+
+async def test_for_what_its_server_is_never_told_it_is_opened_anew_once(
+    real_clock: None, tmp_path: Path
+) -> None:
+    """It was for ever: the next handshake says no more than the last of who can be asked what (5.1)."""
+    async with serving(tmp_path) as upstream:
+        first = upstream.connection
+        sending = Sending(
+            upstream,
+            Ticket(Room(), True),
+            "tools/call",
+            b'"name":"echo","arguments":{"text":"hi"}',
+            b"",
+            20.0,
+            0.0,
+            Ear(abilities=Ability.FORM),
+            lambda reached: False,
+            lambda: True,
+        )
+        with trio.fail_after(20):
+            assert b"hi" in await request(sending)
+        assert upstream.connection is not first
